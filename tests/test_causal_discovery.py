@@ -408,3 +408,9 @@ def test_causal_learn_is_asked_for_where_it_is_absent_and_refuses_nominal_featur
     columns, schema = categories(0)
     with pytest.raises(DataError, match=r"causal|no order"):
         discover(columns, schema, test="fisherz")
+
+
+def test_a_table_with_levels_that_the_schema_lacks_is_refused_by_name() -> None:
+    table = pd.DataFrame({"job": ["clerk", "cook", "smith"] * 20, "age": range(60)})
+    with pytest.raises(DataError, match="column 'job': has missing values, or levels that the schema lacks"):
+        discover(table.assign(job=["clerk", "cook", "baker"] * 20), Schema.infer(table))

@@ -18,6 +18,7 @@ from fcxplain.errors import FcxWarning, RuleError, SchemaError
 from fcxplain.explanation.files.loading import read_answers
 from fcxplain.rules import holds, in_words, parse
 from fcxplain.schema import natural_column
+from fcxplain.schema.column import ROOM, UNSEEN
 
 FIRST = 17_000  # 2016-07-18
 ROWS = 120
@@ -299,3 +300,41 @@ def test_features_named_immutable_may_not_change_in_a_task() -> None:
     for schema in (None, task.schema):
         with pytest.raises(SchemaError, match=r"'aeg'.*Did you mean 'age'\?(.|\n)*'wag'.*Did you mean 'wage'\?"):
             Task(table, model, target=1, schema=schema, immutable=["aeg", "wag"])
+
+
+SHOP = Schema((Feature("shop", "categorical", levels=("here", "there"), guessed=("levels",)),))
+
+
+def test_a_stream_of_unseen_levels_is_read_and_written_in_bounded_memory() -> None:
+    size, in_use = 1_000, list[tuple[list[str], dict[str, Any]]]()
+    for start in range(0, 3 * ROOM, size):
+        texts = [f"shop {i}" for i in range(start, start + size)]
+        in_use = [*in_use[-3:], (texts, SHOP.natural(pd.DataFrame({"shop": texts})))]
+        assert [SHOP.table(natural)["shop"].tolist() for _, natural in in_use] == [given for given, _ in in_use]
+    assert len(UNSEEN) < 2 * ROOM
+
+
+def test_a_table_with_more_unseen_levels_than_usual_is_kept_as_a_whole() -> None:
+    schema = Schema((Feature("place", "categorical", levels=("here", "there"), guessed=("levels",)),))
+    texts = [f"place {i}" for i in range(2 * ROOM)]
+    assert schema.table(schema.natural(pd.DataFrame({"place": texts})))["place"].tolist() == texts
+
+
+def test_an_unseen_level_has_one_code_whenever_it_is_read() -> None:
+    first = SHOP.natural(pd.DataFrame({"shop": ["where", "here"]}))
+    for start in range(0, 2 * ROOM, 10_000):
+        SHOP.natural(pd.DataFrame({"shop": [f"else {i}" for i in range(start, start + 10_000)]}))
+    again = SHOP.natural(pd.DataFrame({"shop": ["here", "where", "elsewhere"]}))
+    assert first["shop"].tolist() == again["shop"].tolist()[1::-1]
+    assert -1 > again["shop"][2] != again["shop"][1]
+
+
+def test_unseen_levels_of_different_types_have_different_codes() -> None:
+    values = [1, 1.5, True, "1", "True", datetime.date(2026, 1, 1), "2026-01-01"]
+    codes = [int(natural_column(SHOP["shop"], pd.Series([v], dtype=object))[0]) for v in values]
+    assert len({code for code in codes if code < -1}) == len(values)
+
+
+def test_an_unseen_level_that_was_forgotten_is_an_error_and_no_other_value() -> None:
+    with pytest.raises(SchemaError, match=r"column 'shop'.*read too long ago"):
+        SHOP.table({"shop": np.asarray([-12_345])})

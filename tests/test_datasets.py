@@ -18,6 +18,7 @@ import pytest
 import torch
 from sklearn.preprocessing import OneHotEncoder
 
+import made_loans
 from fcxplain.datasets import DATASETS, Cleaned, DatasetSpec, RawFile, load_dataset, load_table, loans, write_dataset
 from fcxplain.datasets import download as downloads
 from fcxplain.datasets.download import cache_folder, raw_bytes
@@ -457,10 +458,10 @@ def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
 
 
 def test_loans_are_what_the_seeded_code_makes():
-    made = loans.made()
+    made = made_loans.made()
     stored = pd.read_csv(io.BytesIO(raw_bytes(loans.LOANS.file)))
     assert made.to_csv(index=False, lineterminator="\n").encode() == raw_bytes(loans.LOANS.file)
-    assert stored["employed"].isna().sum() == loans.GAPS
+    assert stored["employed"].isna().sum() == made_loans.GAPS
     assert stored["application"].is_unique
 
 
@@ -468,7 +469,7 @@ def test_loans_fit_their_schema_and_keep_their_rules():
     data = load_dataset("loans")
     table = whole(data)
     data.schema.validate(table[data.features])
-    assert len(data) == loans.ROWS - loans.GAPS
+    assert len(data) == made_loans.ROWS - made_loans.GAPS
     assert data.schema.class_title(data.target) == "approved"
     for rule in parse_rules(data.rules["actionable"], data.schema):
         assert holds(rule, table, table).all()
@@ -480,7 +481,7 @@ def test_a_data_set_is_written_as_a_table_of_ones_own(tmp_path):
     schema = Schema.from_toml(tmp_path / "loans.toml")
     assert schema == load_dataset("loans").schema
     data = load_table(tmp_path / "loans.csv", label="approved", target="yes", schema=schema, index="application")
-    assert len(data) == loans.ROWS - loans.GAPS
+    assert len(data) == made_loans.ROWS - made_loans.GAPS
     with pytest.raises(DataError, match="already exists"):
         write_dataset("loans", tmp_path)
 

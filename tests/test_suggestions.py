@@ -19,10 +19,10 @@ from fcxplain import CausalGraph, Feature, Schema, load_dataset, parse_rules, su
 from fcxplain.cli import app
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.rules import holds
-from fcxplain.schema.personal import is_inborn
+from fcxplain.schema.words import is_inborn
 from fcxplain.suggestions.evidence import Bar, columns_of, highest_rate
-from fcxplain.suggestions.names_and_graph import edge_rules, is_attained, only_grows
 from fcxplain.suggestions.patterns import extremes, meetings, pairs_above, roundest, sharpness
+from fcxplain.suggestions.suggesting import edge_rules, is_attained, only_grows
 from fcxplain.suggestions.suggestion import Writer
 
 FROM_DATA = {"order", "levels", "range"}
@@ -146,6 +146,14 @@ def test_missing_values_say_nothing():
     found = {s.rule.text: s for s in suggest(table)}
     assert found["credit_used' <= credit_limit'"].support == 400
     assert found["wage' == 0 => work' == none"].support == int(((table["wage"] == 0) & table["work"].notna()).sum())
+
+
+def test_levels_that_the_schema_lacks_say_nothing():
+    table = people()
+    schema = Schema.infer(table)
+    odd = table.assign(pay=table["pay"].where(np.arange(len(table)) % 3 > 0, [f"in kind {i}" for i in table.index]))
+    gaps = table.assign(pay=table["pay"].where(np.arange(len(table)) % 3 > 0))
+    assert [str(s) for s in suggest(odd, schema)] == [str(s) for s in suggest(gaps, schema)]
 
 
 def test_a_label_and_what_may_not_change_are_left_alone():

@@ -47,7 +47,7 @@ from .region.repair import Repairer
 from .rules import Rule, RuleSource, in_words, parse_rules, read_rules, rules_grid
 from .schema import Natural, Schema
 from .schema.column import short_float
-from .schema.roles import without_ignored
+from .schema.inference import without_ignored
 from .schema.schema import named
 from .schema.validation import not_a_table, salvaged
 from .text import Glance, counted

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, some
 from ..progress import OnProgress, Progress, no_progress
-from ..schema import Natural, Schema
+from ..schema import Feature, Natural, Schema
 from . import orientation
 from .graph import CausalGraph
 from .independence import IndependenceTest, maker
@@ -103,9 +103,9 @@ def discover(
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])
     faults = [*_number_faults(significance, max_condition, n_effective, bootstrap), *_test_faults(test, bootstrap)]
-    if faults or n < FEWEST_ROWS:
-        few = [Fault("table", f"has {n} rows", f"Discovery needs {FEWEST_ROWS}.")] if n < FEWEST_ROWS else []
-        raise DataError("discover", faults + few)
+    faults += [Fault("table", f"has {n} rows", f"Discovery needs {FEWEST_ROWS}.")] if n < FEWEST_ROWS else []
+    if faults:
+        raise DataError("discover", faults)
     counted = n if n_effective is None else min(n, n_effective)
     learn = partial(pc, schema.names, significance=significance, knowledge=knowledge, max_condition=max_condition)
     if not isinstance(test, str):
@@ -211,8 +211,7 @@ def _directed(names: list[str], found: Skeleton, known: Knowledge) -> NDArray[np
     def allowed(i: int, j: int) -> bool:
         return known.allows(names[i], names[j])
 
-    joined = [(int(i), int(j)) for i, j in np.argwhere(a)]
-    for i, j in sorted(joined, key=lambda e: not known.requires(names[e[0]], names[e[1]])):
+    for i, j in sorted(np.argwhere(a).tolist(), key=lambda e: not known.requires(names[e[0]], names[e[1]])):
         if not allowed(j, i):
             orientation.direct(a, i, j, allowed)
     for i, k, j in _colliders(found):
@@ -246,7 +245,12 @@ def _collide(a: NDArray[np.bool_], i: int, k: int, j: int, allowed: orientation.
 def _columns(table: Any, schema: Schema) -> Natural:
     """The checked natural columns of a table, or of a mapping of natural columns."""
     if not isinstance(table, Mapping):
-        return schema.checked(table)
+        columns = schema.checked(table)
+        odd = [name for name in schema.categories if (columns[name] < 0).any()]
+        if odd:
+            problem, remedy = "has missing values, or levels that the schema lacks", "Leave such rows out."
+            raise DataError("discover", [Fault(f"column {name!r}", problem, remedy) for name in odd])
+        return columns
     missing = [Fault(f"column {n!r}", "is missing") for n in schema.names if n not in table]
     if missing:
         raise DataError("discover", missing)
@@ -260,7 +264,7 @@ def _columns(table: Any, schema: Schema) -> Natural:
     return columns
 
 
-def _fits(feature: Any, columns: Natural) -> bool:
+def _fits(feature: Feature, columns: Natural) -> bool:
     values = columns[feature.name]
     if feature.is_category:
         return values.dtype.kind in "iu" and bool(((values >= 0) & (values < len(feature.levels))).all())

@@ -6,10 +6,10 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
@@ -17,7 +17,10 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 from ..errors import DataError, Fault, FormatError, did_you_mean, reading_error, some
 from ..files import write_whole
 from ..text import Glance, Overview, counted, remainder
-from .soundness import Edge
+from .soundness import Edge, items
+
+if TYPE_CHECKING:
+    from .graph import CausalGraph
 
 KINDS = ("node", "directed", "undirected")
 COLUMNS = ("from", "to", "kind", "support")
@@ -29,20 +32,16 @@ _FORMULA = "=+-@\t\r'"
 SHOWN = 10
 
 
-@dataclass(frozen=True)
-class GraphParts:
-    """The parts of a graph, before they are checked."""
+Parts = tuple[tuple[str, ...], tuple[Edge, ...], tuple[Edge, ...], dict[Edge, float]]
+"""Nodes, directed and undirected edges and their support, before they are checked as a graph."""
 
-    nodes: tuple[str, ...]
-    directed: tuple[Edge, ...] = ()
-    undirected: tuple[Edge, ...] = ()
-    support: Mapping[Edge, float] = field(default_factory=dict)
 
-    def rows(self) -> Iterator[tuple[Edge, str, float | None]]:
-        """Each edge with its kind and support."""
-        for kind, edges in (("directed", self.directed), ("undirected", self.undirected)):
-            for edge in edges:
-                yield edge, kind, self.support.get(edge)
+def _rows(graph: CausalGraph) -> Iterator[tuple[Edge, str, float | None]]:
+    """Each edge with its kind and support."""
+    support = dict(items(graph.support))
+    for kind, edges in (("directed", graph.directed), ("undirected", graph.undirected)):
+        for edge in edges:
+            yield edge, kind, support.get(edge)
 
 
 @dataclass(frozen=True)
@@ -83,51 +82,34 @@ def saved(text: str, path: str | Path | None) -> str:
 # A short text
 
 
-def glance(graph: GraphParts) -> Glance:
+def glance(graph: CausalGraph) -> Glance:
     """The numbers of nodes and edges, and the edges with the most support; without support, the first ones."""
-    edges = [*graph.directed, *graph.undirected]
-    edges.sort(key=lambda edge: -graph.support.get(edge, -1.0))
-    return Glance(f"CausalGraph: {_counts(graph)}", _alone(graph), grids=(_edges(graph, edges),))
-
-
-def _counts(graph: GraphParts) -> str:
-    directed, undirected = len(graph.directed), len(graph.undirected)
-    edges = counted(directed + undirected, "edge")
-    return f"{counted(len(graph.nodes), 'feature')}, {edges}" + (f" ({undirected:,} undirected)" if undirected else "")
-
-
-def _alone(graph: GraphParts) -> tuple[str, ...]:
-    joined = {node for edge in (*graph.directed, *graph.undirected) for node in edge}
-    alone = len(graph.nodes) - len(joined)
-    return (f"{counted(alone, 'feature')} joined to nothing",) if joined and alone else ()
-
-
-def _edges(graph: GraphParts, edges: list[Edge]) -> Overview:
-    sure, arrows = graph.support, set(graph.directed)
-    rows = [(f"{a} {'->' if (a, b) in arrows else '--'} {b}", _share(sure.get((a, b)))) for a, b in edges[:SHOWN]]
-    rest = remainder(len(edges) - SHOWN, "edge")
-    if sure:
-        return Overview(("surest edges", "support"), tuple(rows), rest)
-    return Overview(("edges",), tuple((edge,) for edge, _ in rows), rest)
-
-
-def _share(support: float | None) -> str:
-    return "" if support is None else f"{support:.0%}"
+    rows = sorted(_rows(graph), key=lambda row: -1.0 if row[2] is None else row[2], reverse=True)
+    undirected = f" ({len(graph.undirected):,} undirected)" if graph.undirected else ""
+    title = f"CausalGraph: {counted(len(graph), 'feature')}, {counted(len(rows), 'edge')}{undirected}"
+    alone = len(graph) - len({node for edge in graph.edges for node in edge})
+    lines = (f"{counted(alone, 'feature')} joined to nothing",) if rows and alone else ()
+    shown = [(f"{a} {'->' if kind == 'directed' else '--'} {b}", share) for (a, b), kind, share in rows[:SHOWN]]
+    rest = remainder(len(rows) - SHOWN, "edge")
+    if not graph.support:
+        return Glance(title, lines, grids=(Overview(("edges",), tuple((edge,) for edge, _ in shown), rest),))
+    cells = tuple((edge, "" if share is None else f"{share:.0%}") for edge, share in shown)
+    return Glance(title, lines, grids=(Overview(("surest edges", "support"), cells, rest),))
 
 
 # Plain data
 
 
-def to_dict(parts: GraphParts) -> dict[str, Any]:
+def to_dict(graph: CausalGraph) -> dict[str, Any]:
     """Nodes and edges as lists and dictionaries."""
     edges = [
         {"from": a, "to": b, "kind": kind} | ({} if share is None else {"support": share})
-        for (a, b), kind, share in parts.rows()
+        for (a, b), kind, share in _rows(graph)
     ]
-    return {"nodes": list(parts.nodes), "edges": edges}
+    return {"nodes": list(graph.nodes), "edges": edges}
 
 
-def from_dict(data: Any) -> GraphParts:
+def from_dict(data: Any) -> Parts:
     """The inverse of `to_dict`."""
     if not isinstance(data, Mapping) or not isinstance(data.get("nodes"), list | tuple):
         raise FormatError('a causal graph is a dictionary with "nodes", a list of names, and "edges"')
@@ -146,13 +128,12 @@ def from_dict(data: Any) -> GraphParts:
 # CSV
 
 
-def to_csv(parts: GraphParts) -> str:
+def to_csv(graph: CausalGraph) -> str:
     """A row per node, then a row per edge."""
-    rows = [(_cell(n), "", "node", "") for n in parts.nodes]
-    rows += [
-        (_cell(a), _cell(b), kind, "" if share is None else repr(float(share))) for (a, b), kind, share in parts.rows()
-    ]
-    return "".join(",".join(row) + "\n" for row in [COLUMNS, *rows])
+    rows = [COLUMNS, *((_cell(n), "", "node", "") for n in graph.nodes)]
+    for (a, b), kind, share in _rows(graph):
+        rows.append((_cell(a), _cell(b), kind, "" if share is None else repr(float(share))))
+    return "".join(",".join(row) + "\n" for row in rows)
 
 
 def _cell(name: str) -> str:
@@ -166,7 +147,7 @@ def _name(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and cell[1:2] and cell[1] in _FORMULA else cell
 
 
-def from_csv(text: str, place: str, nodes: Sequence[str] | None = None) -> GraphParts:
+def from_csv(text: str, place: str, nodes: Sequence[str] | None = None) -> Parts:
     """The inverse of `to_csv`."""
     check_size(text, place)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -182,8 +163,8 @@ def from_csv(text: str, place: str, nodes: Sequence[str] | None = None) -> Graph
         for n, cells in lines
         if len(cells) != len(header)
     ]
-    whole = [(n, dict(zip(header, cells, strict=True))) for n, cells in lines if len(cells) == len(header)]
-    rows = [_csv_row(f"line {n}", cells) for n, cells in whole]
+    whole = ((n, cells) for n, cells in lines if len(cells) == len(header))
+    rows = [_csv_row(f"line {n}", dict(zip(header, cells, strict=True))) for n, cells in whole]
     return parts_of(rows, place, None if nodes is None else tuple(nodes), faults)
 
 
@@ -195,21 +176,21 @@ def _csv_row(place: str, cells: Mapping[str, str]) -> EdgeRow:
 # networkx
 
 
-def to_networkx(parts: GraphParts) -> Any:
+def to_networkx(graph: CausalGraph) -> Any:
     """A `networkx.DiGraph` with `kind` and `support` on its edges."""
     import networkx as nx
 
-    graph = nx.DiGraph()
-    graph.add_nodes_from(parts.nodes)
-    for (a, b), kind, share in parts.rows():
+    found = nx.DiGraph()
+    found.add_nodes_from(graph.nodes)
+    for (a, b), kind, share in _rows(graph):
         marks = {"kind": kind} | ({} if share is None else {"support": share})
-        graph.add_edge(a, b, **marks)
+        found.add_edge(a, b, **marks)
         if kind == "undirected":
-            graph.add_edge(b, a, **marks)
-    return graph
+            found.add_edge(b, a, **marks)
+    return found
 
 
-def from_networkx(graph: Any) -> GraphParts:
+def from_networkx(graph: Any) -> Parts:
     """Read any simple networkx graph; its nodes are converted to text."""
     if not hasattr(graph, "is_directed") or graph.is_multigraph():
         raise DataError(f"a causal graph comes from a networkx Graph or DiGraph, not from a {type(graph).__name__}")
@@ -232,7 +213,7 @@ def check_size(text: str, place: str) -> None:
         raise FormatError(f"{place} has {len(text):,} characters; a causal graph has at most {MAX_CHARACTERS:,}")
 
 
-def parts_of(rows: Iterable[EdgeRow], place: str, nodes: tuple[str, ...] | None, faults: list[Fault]) -> GraphParts:
+def parts_of(rows: Iterable[EdgeRow], place: str, nodes: tuple[str, ...] | None, faults: list[Fault]) -> Parts:
     """The parts from checked rows; without `nodes`, features are in the order of their first occurrence."""
     rows = list(rows)
     faults = faults + [fault for row in rows for fault in _row_faults(row)]
@@ -242,7 +223,7 @@ def parts_of(rows: Iterable[EdgeRow], place: str, nodes: tuple[str, ...] | None,
     met = dict.fromkeys([r.source for r in rows if r.kind == "node"] + [n for r in edges for n in (r.source, r.target)])
     if len(met) > MAX_NODES:
         raise FormatError(f"{place} names {len(met):,} features; a causal graph has at most {MAX_NODES:,}")
-    return GraphParts(
+    return (
         tuple(met) if nodes is None else nodes,
         tuple((r.source, r.target) for r in edges if r.kind == "directed"),
         tuple((r.source, r.target) for r in edges if r.kind == "undirected"),
@@ -288,10 +269,10 @@ _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "\n": ""}
 _OUTSIDE = {"STRICT", "KIND", "LBRACE", "$END"}
 
 
-def to_dot(parts: GraphParts) -> str:
+def to_dot(graph: CausalGraph) -> str:
     """A digraph in which undirected edges have no arrowhead and edges are labelled with their support."""
-    lines = [f"  {_quoted(n)};" for n in parts.nodes]
-    for (a, b), kind, share in parts.rows():
+    lines = [f"  {_quoted(n)};" for n in graph.nodes]
+    for (a, b), kind, share in _rows(graph):
         marks = ["dir=none"] if kind == "undirected" else []
         marks += [] if share is None else [f'support="{float(share)!r}"', f'label="{share:.0%}"']
         written = f" [{', '.join(marks)}]" if marks else ""
@@ -305,7 +286,7 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def from_dot(text: str, place: str) -> GraphParts:
+def from_dot(text: str, place: str) -> Parts:
     """The inverse of `to_dot`; handwritten graphs are read too, but not subgraphs and ports."""
     check_size(text, place)
     try:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, also, did_you_mean
 from . import formats, orientation, soundness
-from .formats import GraphParts
 from .soundness import Edge, Support
 
 
@@ -71,28 +70,18 @@ class CausalGraph:
         settle("directed", tuple((a, b) for a, b in self.directed))
         settle("undirected", tuple((a, b) for a, b in self.undirected))
         given = soundness.items(self.support)
-        faults = [
-            *soundness.node_faults(self.nodes),
-            *soundness.edge_faults(self.nodes, self.edges),
-            *soundness.support_faults(given, self.edges),
-        ]
+        faults = list(soundness.faults(self.nodes, self.edges, given))
         if not faults:
             settle("directed", tuple(sorted(self.directed, key=self._place)))
-            settle("undirected", tuple(sorted((self._ordered(e) for e in self.undirected), key=self._place)))
-            settle("support", self._settled(given))
+            in_order = (tuple(sorted(edge, key=self._index.__getitem__)) for edge in self.undirected)
+            settle("undirected", tuple(sorted(in_order, key=self._place)))
+            as_drawn = {frozenset(edge): edge for edge in self.edges}
+            shares = {as_drawn[frozenset(edge)]: float(share) for edge, share in given}
+            settle("support", tuple(sorted(shares.items(), key=lambda pair: self._place(pair[0]))))
             cycle = orientation.cycle(self._arrows)
             faults = [soundness.cycle_fault([self.nodes[i] for i in cycle])] if cycle else []
         if faults:
             raise DataError("the causal graph has mistakes", faults)
-
-    def _settled(self, given: Iterable[tuple[Edge, float]]) -> Support:
-        as_drawn = {frozenset(e): e for e in self.edges}
-        pairs = {as_drawn[frozenset(e)]: float(share) for e, share in given}
-        return tuple(sorted(pairs.items(), key=lambda pair: self._place(pair[0])))
-
-    def _ordered(self, edge: Edge) -> Edge:
-        a, b = edge
-        return edge if self._index[a] < self._index[b] else (b, a)
 
     def _place(self, edge: Edge) -> tuple[int, int]:
         return self._index[edge[0]], self._index[edge[1]]
@@ -115,10 +104,10 @@ class CausalGraph:
         return "\n".join(arrows) or f"{len(self.nodes)} features, no edges"
 
     def __repr__(self) -> str:
-        return formats.glance(self._parts()).text()
+        return formats.glance(self).text()
 
     def _repr_html_(self) -> str:
-        return formats.glance(self._parts()).html()
+        return formats.glance(self).html()
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -160,7 +149,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
 
         Raises
         ------
@@ -180,7 +168,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
         """
         return self._named(self._arrows[self._at(node)])
 
@@ -195,7 +182,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
         """
         return self._named((self._matrix & self._matrix.T)[self._at(node)])
 
@@ -251,7 +237,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         extended = orientation.extension(self._matrix)
         return _of(self.nodes, orientation.forced(self._matrix) if extended is None else extended, self.support)
@@ -262,7 +247,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
         """
         return tuple(self.nodes[i] for i in orientation.order(self.dag()._arrows))
 
@@ -272,7 +256,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         self._need_dag("cpdag")
         return _of(self.nodes, orientation.cpdag(self._matrix), self.support)
@@ -344,7 +327,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         a = np.asarray(matrix)
         if a.shape != (len(nodes), len(nodes)):
@@ -361,7 +343,7 @@ class CausalGraph:
         -------
         dict
         """
-        return formats.to_dict(self._parts())
+        return formats.to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> CausalGraph:
@@ -375,9 +357,8 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
-        return _read(formats.from_dict(data))
+        return cls(*formats.from_dict(data))
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return CSV text with columns `from,to,kind,support`, and one row of kind `node` per feature.
@@ -390,9 +371,8 @@ class CausalGraph:
         Returns
         -------
         str
-            The text.
         """
-        return formats.saved(formats.to_csv(self._parts()), path)
+        return formats.saved(formats.to_csv(self), path)
 
     @classmethod
     def from_csv(cls, source: str | Path, nodes: Sequence[str] | None = None) -> CausalGraph:
@@ -410,9 +390,8 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
-        return _read(formats.from_csv(*formats.loaded(source), nodes))
+        return cls(*formats.from_csv(*formats.loaded(source), nodes))
 
     def to_dot(self, path: str | Path | None = None) -> str:
         """Return DOT text for Graphviz.
@@ -425,9 +404,8 @@ class CausalGraph:
         Returns
         -------
         str
-            The text.
         """
-        return formats.saved(formats.to_dot(self._parts()), path)
+        return formats.saved(formats.to_dot(self), path)
 
     @classmethod
     def from_dot(cls, source: str | Path) -> CausalGraph:
@@ -441,14 +419,13 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
 
         Raises
         ------
         FormatError
             If it is not valid DOT.
         """
-        return _read(formats.from_dot(*formats.loaded(source)))
+        return cls(*formats.from_dot(*formats.loaded(source)))
 
     def to_networkx(self) -> Any:
         """Return a networkx graph; undirected edges are in it in both directions.
@@ -457,7 +434,7 @@ class CausalGraph:
         -------
         networkx.DiGraph
         """
-        return formats.to_networkx(self._parts())
+        return formats.to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: Any) -> CausalGraph:
@@ -471,12 +448,8 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
-        return _read(formats.from_networkx(graph))
-
-    def _parts(self) -> GraphParts:
-        return GraphParts(self.nodes, self.directed, self.undirected, dict(soundness.items(self.support)))
+        return cls(*formats.from_networkx(graph))
 
 
 def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, float] | Support = ()) -> CausalGraph:
@@ -485,10 +458,6 @@ def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, flo
     # The diagonal is included, so that a self loop is found and reported.
     undirected = [(nodes[i], nodes[j]) for i, j in np.argwhere(np.triu(both))]
     return CausalGraph(nodes, tuple(directed), tuple(undirected), support)
-
-
-def _read(parts: GraphParts) -> CausalGraph:
-    return CausalGraph(parts.nodes, parts.directed, parts.undirected, parts.support)
 
 
 def _score(claimed: set[Any], true: set[Any]) -> tuple[float, float, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,12 +24,9 @@ RARE = 10
 NEGLIGIBLE, ROUNDING = 1e-10, 1e-14
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """A correlation matrix and the columns of each feature in it."""
-
-    correlation: NDArray[np.float64]
-    spans: dict[str, slice]
+Rows = NDArray[np.int64]
+Spans = dict[str, slice]
+"""The columns of each feature in a matrix."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,16 @@ class EncodedColumn:
             out[:, 0] = (numbers - self.centre) / self.scale
 
 
-def correlation(columns: Natural, schema: Schema, rows: NDArray[np.int64] | None, n: int) -> Blocks:
-    """The blocks of all rows, or of the given ones (which may repeat); `n` is the effective sample size."""
+def correlation(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> tuple[NDArray[np.float64], Spans]:
+    """Correlations of all rows, or of the given ones (which may repeat); `n` is the effective sample size."""
     shapes = {f.name: _column(f, columns[f.name], n) for f in schema}
-    spans, start = {}, 0
-    for name, shape in shapes.items():
-        spans[name] = slice(start, start + shape.width)
-        start += shape.width
+    spans = _spans({name: shape.width for name, shape in shapes.items()})
     return _whitened(_covariance(columns, shapes, spans, rows), spans)
+
+
+def _spans(widths: dict[str, int]) -> Spans:
+    ends = dict(zip(widths, np.cumsum([*widths.values()]).tolist(), strict=True))
+    return {name: slice(end - widths[name], end) for name, end in ends.items()}
 
 
 def _column(feature: Feature, values: NDArray[Any], n: int) -> EncodedColumn:
@@ -84,7 +84,7 @@ def _levels(counts: NDArray[np.int64], n: int) -> EncodedColumn:
 
 
 def _covariance(
-    columns: Natural, shapes: dict[str, EncodedColumn], spans: dict[str, slice], rows: NDArray[np.int64] | None
+    columns: Natural, shapes: dict[str, EncodedColumn], spans: Spans, rows: Rows | None
 ) -> NDArray[np.float64]:
     """Covariance about the mean; values are centred beforehand, so that no large numbers are subtracted."""
     width = sum(s.width for s in shapes.values())
@@ -102,17 +102,13 @@ def _covariance(
     return np.asarray(squares / n - np.outer(mean, mean))
 
 
-def _whitened(covariance: NDArray[np.float64], spans: dict[str, slice]) -> Blocks:
-    roots, kept, start = [], {}, 0
-    for name, span in spans.items():
-        roots.append(_root(covariance[span, span]))
-        kept[name] = slice(start, start + roots[-1].shape[1])
-        start += roots[-1].shape[1]
-    out = np.zeros((start, start))
-    for a, left in zip(spans, roots, strict=True):
-        for b, right in zip(spans, roots, strict=True):
-            out[kept[a], kept[b]] = left.T @ covariance[spans[a], spans[b]] @ right
-    return Blocks(out, kept)
+def _whitened(covariance: NDArray[np.float64], spans: Spans) -> tuple[NDArray[np.float64], Spans]:
+    roots = {name: _root(covariance[span, span]) for name, span in spans.items()}
+    kept = _spans({name: root.shape[1] for name, root in roots.items()})
+    out = np.zeros((sum(root.shape[1] for root in roots.values()),) * 2)
+    for a, b in product(spans, repeat=2):
+        out[kept[a], kept[b]] = roots[a].T @ covariance[spans[a], spans[b]] @ roots[b]
+    return out, kept
 
 
 def _root(block: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,9 +153,9 @@ class WilksTest:
     of everything.
     """
 
-    def __init__(self, blocks: Blocks, n: int) -> None:
-        self.n, self._r, self._spans = n, blocks.correlation, blocks.spans
-        self._rests: OrderedDict[tuple[str, ...], Rest] = OrderedDict()
+    def __init__(self, correlation: NDArray[np.float64], spans: Spans, n: int) -> None:
+        self.n, self._r, self._spans = n, correlation, spans
+        self._cached_rest = lru_cache(KEPT)(self._rest)
 
     def __call__(self, a: str, b: str, given: Sequence[str] = ()) -> float:
         """The p-value of independence."""
@@ -172,7 +168,7 @@ class WilksTest:
 
     def _canonical(self, a: str, b: str, given: tuple[str, ...]) -> tuple[NDArray[np.float64], int, int, int]:
         """Squared canonical correlations of the residuals, their two ranks, and the rank of the conditioning set."""
-        rest = self._rest(given)
+        rest = self._cached_rest(given)
         left, right = self._spans[a], self._spans[b]
         between = self._r[left, right] - rest.u[:, left].T @ rest.u[:, right]
         white_a, white_b = self._whitener(a, rest), self._whitener(b, rest)
@@ -189,19 +185,11 @@ class WilksTest:
         return rest.whiteners[name]
 
     def _rest(self, given: tuple[str, ...]) -> Rest:
-        if given in self._rests:
-            self._rests.move_to_end(given)
-            return self._rests[given]
-        if given:
-            columns = np.concatenate([np.arange(self._spans[g].start, self._spans[g].stop) for g in given])
-            rows = self._r[columns]
-            rest = Rest(_inverse_root(rows[:, columns]).T @ rows)
-        else:
-            rest = Rest(np.zeros((0, len(self._r))))
-        self._rests[given] = rest
-        if len(self._rests) > KEPT:
-            self._rests.popitem(last=False)
-        return rest
+        if not given:
+            return Rest(np.zeros((0, len(self._r))))
+        columns = np.concatenate([np.arange(self._spans[g].start, self._spans[g].stop) for g in given])
+        rows = self._r[columns]
+        return Rest(_inverse_root(rows[:, columns]).T @ rows)
 
 
 def _inverse_root(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -227,11 +215,11 @@ class ChiSquareTest:
         # Distinct rows and their counts: a million rows of few levels are a few thousand cells.
         self.n, self._codes, self._counts = n, codes, counts
         self._sizes = {name: int(c.max()) + 1 for name, c in codes.items()}
-        self._strata: OrderedDict[tuple[str, ...], tuple[NDArray[np.int64], int]] = OrderedDict()
+        self._cached_stratum = lru_cache(KEPT)(self._stratum)
 
     def __call__(self, a: str, b: str, given: Sequence[str] = ()) -> float:
         """The p-value of independence; 1 if there are too few rows for the number of cells."""
-        stratum, strata = self._stratum(tuple(sorted(given)))
+        stratum, strata = self._cached_stratum(tuple(sorted(given)))
         shape = strata, self._sizes[a], self._sizes[b]
         cell = (stratum * shape[1] + self._codes[a]) * shape[2] + self._codes[b]
         table = np.bincount(cell, self._counts, minlength=strata * shape[1] * shape[2]).reshape(shape)
@@ -244,11 +232,7 @@ class ChiSquareTest:
         return float(chdtrc(degrees, terms.sum() * self.n / self._counts.sum()))
 
     def _stratum(self, given: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
-        if given not in self._strata:
-            self._strata[given] = _joint([self._codes[g] for g in given], len(self._counts))
-            if len(self._strata) > KEPT:
-                self._strata.popitem(last=False)
-        return self._strata[given]
+        return _joint([self._codes[g] for g in given], len(self._counts))
 
 
 def _joint(columns: Sequence[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64], int]:
@@ -276,13 +260,12 @@ class CausalLearnTest:
 
 
 # A test is built from natural columns, a schema, the rows to use (None is all) and the effective sample size.
-Rows = NDArray[np.int64]
 Maker = Callable[[Natural, Schema, Rows | None, int], IndependenceTest]
 
 
 def wilks(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> IndependenceTest:
     """Wilks' lambda: numbers by value, ordinals by rank, other categories by one column for each level but one."""
-    return WilksTest(correlation(columns, schema, rows, n), n)
+    return WilksTest(*correlation(columns, schema, rows, n), n)
 
 
 def chi_square(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> IndependenceTest:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DataError, Fault, did_you_mean
 from . import orientation
-from .soundness import Edge
+from .soundness import Edge, is_edge
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         settle = partial(object.__setattr__, self)
-        faults = [
-            Fault(f, "is one text, not a list of names") for f in ("roots", "tiers") if _is_text(getattr(self, f))
-        ]
-        faults += [Fault(f"tier {i + 1}", "is one text, not a list") for i, t in enumerate(self.tiers) if _is_text(t)]
+        given: dict[str, object] = {"roots": self.roots, "tiers": self.tiers}
+        faults = [Fault(name, "is one text, not a list of names") for name, v in given.items() if isinstance(v, str)]
+        tiers: tuple[object, ...] = self.tiers
+        faults += [Fault(f"tier {i}", "is one text, not a list") for i, t in enumerate(tiers, 1) if isinstance(t, str)]
         if not faults:
             settle("tiers", tuple(tuple(tier) for tier in self.tiers))
             settle("roots", tuple(dict.fromkeys(self.roots)))
         for name in ("required", "forbidden"):
-            faults += [Fault(name, f"{e!r:.80} is not a pair of names") for e in getattr(self, name) if not _is_edge(e)]
-            settle(name, tuple(dict.fromkeys((e[0], e[1]) for e in getattr(self, name) if _is_edge(e))))
+            faults += [Fault(name, f"{e!r:.80} is not a pair of names") for e in getattr(self, name) if not is_edge(e)]
+            settle(name, tuple(dict.fromkeys((e[0], e[1]) for e in getattr(self, name) if is_edge(e))))
         faults = faults or list(self._faults())
         if faults:
             raise DataError("this knowledge contradicts itself", faults)
@@ -76,29 +76,21 @@ class Knowledge:
             yield Fault("required edges", f"form a cycle: {' -> '.join([*circle, circle[0]])}", "Remove one of them.")
 
     def _circle(self) -> list[str]:
-        names = sorted({n for e in self.required for n in e if e[0] != e[1]})
+        edges = [(a, b) for a, b in self.required if a != b]
+        names = sorted({name for edge in edges for name in edge})
         arrows = np.zeros((len(names), len(names)), dtype=bool)
-        for a, b in self.required:
-            if a != b:
-                arrows[names.index(a), names.index(b)] = True
+        for a, b in edges:
+            arrows[names.index(a), names.index(b)] = True
         return [names[i] for i in orientation.cycle(arrows)]
 
     def _barred(self, a: str, b: str) -> Iterator[str]:
         """Every reason why a cannot cause b."""
-        if (a, b) in self._forbidden:
+        if (a, b) in self.forbidden:
             yield "is forbidden"
         if b in self.roots:
             yield f"but {b!r} is a root"
         if self._tier.get(a, -1) > self._tier.get(b, len(self.tiers)):
             yield f"but {a!r} is in a later tier than {b!r}"
-
-    @cached_property
-    def _forbidden(self) -> frozenset[Edge]:
-        return frozenset(self.forbidden)
-
-    @cached_property
-    def _required(self) -> frozenset[Edge]:
-        return frozenset(self.required)
 
     @cached_property
     def _tier(self) -> dict[str, int]:
@@ -142,7 +134,7 @@ class Knowledge:
         -------
         bool
         """
-        return (a, b) in self._required
+        return (a, b) in self.required
 
     def allows(self, a: str, b: str) -> bool:
         """Return whether a may cause b.
@@ -156,7 +148,7 @@ class Knowledge:
         -------
         bool
         """
-        return (b, a) not in self._required and not any(self._barred(a, b))
+        return (b, a) not in self.required and not any(self._barred(a, b))
 
     def allows_joining(self, a: str, b: str) -> bool:
         """Return whether there may be an edge between a and b.
@@ -171,11 +163,3 @@ class Knowledge:
         bool
         """
         return self.allows(a, b) or self.allows(b, a)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_edge(value: object) -> bool:
-    return isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(n, str) for n in value)

@@ -20,12 +20,10 @@ Allowed = Callable[[int, int], bool]
 def cycle(arrows: Matrix) -> list[int]:
     """The nodes of a directed cycle, or nothing."""
     left = set(range(len(arrows))) - set(order(arrows))
-    return _walk_back(arrows, left) if left else []
-
-
-def _walk_back(arrows: Matrix, left: set[int]) -> list[int]:
-    # Every remaining node has a parent among them, so following parents must return to a visited node.
+    if not left:
+        return []
     path = [min(left)]
+    # Every remaining node has a parent among them, so following parents must return to a visited node.
     while True:
         parent = next(k for k in np.flatnonzero(arrows[:, path[-1]]).tolist() if k in left)
         if parent in path:

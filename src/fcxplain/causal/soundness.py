@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,11 @@ def items(support: Mapping[Edge, float] | Support) -> Support:
     return tuple(support.items() if isinstance(support, Mapping) else support)
 
 
+def is_edge(value: object) -> bool:
+    """Whether this is a pair of names."""
+    return isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(n, str) for n in value)
+
+
 def shape_faults(nodes: Any, edges: Iterable[Any], support: Any) -> list[Fault]:
     """Faults of anything that is not a name or a pair of names."""
     if isinstance(nodes, str):
@@ -26,43 +31,31 @@ def shape_faults(nodes: Any, edges: Iterable[Any], support: Any) -> list[Fault]:
     odd = [n for n in nodes if not isinstance(n, str) or not n]
     faults = [Fault(f"node {n!r:.80}", "is not a name", "Write a text.") for n in odd]
     for edge in (*edges, *(e for e, _ in items(support))):
-        if not isinstance(edge, list | tuple) or len(edge) != 2 or not all(isinstance(n, str) for n in edge):
+        if not is_edge(edge):
             faults.append(Fault(f"edge {edge!r:.80}", "is not a pair of names"))
     return faults
 
 
-def node_faults(nodes: tuple[str, ...]) -> list[Fault]:
-    """Faults of duplicate names."""
-    return [Fault(f"node {n!r:.80}", "is named twice") for n, count in Counter(nodes).items() if count > 1]
-
-
-def edge_faults(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> list[Fault]:
-    """Faults of edges between unknown nodes, self loops, and pairs that are joined twice."""
-    known, faults, seen = set(nodes), [], dict[frozenset[str], Edge]()
+def faults(nodes: tuple[str, ...], edges: tuple[Edge, ...], support: Support) -> Iterator[Fault]:
+    """Faults of duplicate names, of edges (unknown nodes, self loops, joined twice), and of support."""
+    yield from (Fault(f"node {n!r:.80}", "is named twice") for n, count in Counter(nodes).items() if count > 1)
+    known, seen = set(nodes), dict[frozenset[str], Edge]()
     for a, b in edges:
         place = f"edge {a!r:.80} to {b!r:.80}"
-        for n in dict.fromkeys((a, b)):
-            if n not in known:
-                faults.append(Fault(place, f"no node {n!r:.80}", did_you_mean(n, nodes)))
+        unknown = [n for n in dict.fromkeys((a, b)) if n not in known]
+        yield from (Fault(place, f"no node {n!r:.80}", did_you_mean(n, nodes)) for n in unknown)
         if a == b:
-            faults.append(Fault(place, "joins a feature with itself"))
+            yield Fault(place, "joins a feature with itself")
         elif frozenset((a, b)) in seen:
             same = seen[frozenset((a, b))] == (a, b)
-            faults.append(Fault(place, "stands twice" if same else "is given in both directions", "Keep one."))
+            yield Fault(place, "stands twice" if same else "is given in both directions", "Keep one.")
         seen.setdefault(frozenset((a, b)), (a, b))
-    return faults
-
-
-def support_faults(given: Iterable[tuple[Edge, Any]], edges: tuple[Edge, ...]) -> list[Fault]:
-    """Faults of support for edges that do not exist, and of support that is not a share."""
-    faults, joined = [], {frozenset(e) for e in edges}
-    for (a, b), share in given:
+    for (a, b), share in support:
         place = f"support of {a!r:.80} to {b!r:.80}"
-        if frozenset((a, b)) not in joined:
-            faults.append(Fault(place, "there is no such edge"))
+        if frozenset((a, b)) not in seen:
+            yield Fault(place, "there is no such edge")
         if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 <= share <= 1:
-            faults.append(Fault(place, f"is {share!r:.80}, not a share from 0 to 1"))
-    return faults
+            yield Fault(place, f"is {share!r:.80}, not a share from 0 to 1")
 
 
 def cycle_fault(names: list[str]) -> Fault:

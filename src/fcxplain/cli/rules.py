@@ -177,7 +177,7 @@ def _rows(data: str, schema_file: Path | None, label: str | None, ignore: Sequen
     from ..datasets import DATASETS, read_table
     from ..datasets.source import guess_schema, load_features, located
     from ..schema import Schema
-    from ..schema.roles import without_ignored
+    from ..schema.inference import without_ignored
 
     where = located(data)
     if where in DATASETS:

@@ -103,19 +103,8 @@ def load_dataset(
     if rows is not None and rows < len(table):
         notes = (*notes, f"A stratified sample of {rows:,} of {len(table):,} rows, seed {seed}.")
         table = base.sample(table, spec.label, rows, rng)
-    parts = base.split(table, spec.label, rng)
-    return Dataset(
-        name=spec.name,
-        train=parts.train,
-        validation=parts.validation,
-        test=parts.test,
-        label=spec.label,
-        schema=spec.schema,
-        target=spec.target,
-        rules=dict(spec.rules),
-        notes=notes,
-        ranks=dict(spec.ranks),
-    )
+    parts, rules, ranks = base.split(table, spec.label, rng), dict(spec.rules), dict(spec.ranks)
+    return Dataset(spec.name, *parts, spec.label, spec.schema, spec.target, rules, notes, ranks)
 
 
 def write_dataset(name: str, folder: str | Path = ".") -> list[Path]:

@@ -7,6 +7,7 @@ keeps, (income 0 and age above 35) or (income 1 and age below 45), since the pub
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ..schema import Feature, Schema
 from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile, read_columns
@@ -24,91 +25,51 @@ COLUMNS = {
     14: "income",
 }
 
-WORKCLASS = {
-    "Federal-gov": "Government",
-    "State-gov": "Government",
-    "Local-gov": "Government",
-    "Self-emp-inc": "Self-Employed",
-    "Self-emp-not-inc": "Self-Employed",
-    "Without-pay": "Other/Unknown",
-    "Never-worked": "Other/Unknown",
-    "?": "Other/Unknown",
-    "Private": "Private",
-}
-
-EDUCATION = {
-    "Preschool": "School",
-    "1st-4th": "School",
-    "5th-6th": "School",
-    "7th-8th": "School",
-    "9th": "School",
-    "10th": "School",
-    "11th": "School",
-    "12th": "School",
-    "HS-grad": "HS-grad",
-    "Some-college": "Some-college",
-    "Assoc-acdm": "Assoc",
-    "Assoc-voc": "Assoc",
-    "Bachelors": "Bachelors",
-    "Masters": "Masters",
-    "Prof-school": "Prof-school",
-    "Doctorate": "Doctorate",
-}
-
-MARITAL_STATUS = {
-    "Married-civ-spouse": "Married",
-    "Married-spouse-absent": "Married",
-    "Married-AF-spouse": "Married",
-    "Never-married": "Single",
-    "Divorced": "Divorced",
-    "Separated": "Separated",
-    "Widowed": "Widowed",
-}
-
-OCCUPATION = {
-    "Adm-clerical": "White-Collar",
-    "Exec-managerial": "White-Collar",
-    "Craft-repair": "Blue-Collar",
-    "Farming-fishing": "Blue-Collar",
-    "Handlers-cleaners": "Blue-Collar",
-    "Machine-op-inspct": "Blue-Collar",
-    "Transport-moving": "Blue-Collar",
-    "Other-service": "Service",
-    "Priv-house-serv": "Service",
-    "Protective-serv": "Service",
-    "Tech-support": "Service",
-    "Prof-specialty": "Professional",
-    "Sales": "Sales",
-    "Armed-Forces": "Other/Unknown",
-    "?": "Other/Unknown",
-}
-
-RACE = {
-    "White": "White",
-    "Black": "Other",
-    "Asian-Pac-Islander": "Other",
-    "Amer-Indian-Eskimo": "Other",
-    "Other": "Other",
-}
-
+# The levels of the file that each level stands for.
 MERGES = {
-    "workclass": WORKCLASS,
-    "education": EDUCATION,
-    "marital_status": MARITAL_STATUS,
-    "occupation": OCCUPATION,
-    "race": RACE,
+    "workclass": {
+        "Government": ("Federal-gov", "State-gov", "Local-gov"),
+        "Other/Unknown": ("Without-pay", "Never-worked", "?"),
+        "Private": ("Private",),
+        "Self-Employed": ("Self-emp-inc", "Self-emp-not-inc"),
+    },
+    "education": {
+        "School": ("Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th"),
+        "HS-grad": ("HS-grad",),
+        "Some-college": ("Some-college",),
+        "Assoc": ("Assoc-acdm", "Assoc-voc"),
+        "Bachelors": ("Bachelors",),
+        "Masters": ("Masters",),
+        "Prof-school": ("Prof-school",),
+        "Doctorate": ("Doctorate",),
+    },
+    "marital_status": {
+        "Divorced": ("Divorced",),
+        "Married": ("Married-civ-spouse", "Married-spouse-absent", "Married-AF-spouse"),
+        "Separated": ("Separated",),
+        "Single": ("Never-married",),
+        "Widowed": ("Widowed",),
+    },
+    "occupation": {
+        "Blue-Collar": (
+            "Craft-repair",
+            "Farming-fishing",
+            "Handlers-cleaners",
+            "Machine-op-inspct",
+            "Transport-moving",
+        ),
+        "Other/Unknown": ("Armed-Forces", "?"),
+        "Professional": ("Prof-specialty",),
+        "Sales": ("Sales",),
+        "Service": ("Other-service", "Priv-house-serv", "Protective-serv", "Tech-support"),
+        "White-Collar": ("Adm-clerical", "Exec-managerial"),
+    },
+    "race": {"Other": ("Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"), "White": ("White",)},
 }
+LEVELS = {name: tuple(merge) for name, merge in MERGES.items()}
 
-RANKS = {
-    "School": 0,
-    "HS-grad": 0,
-    "Some-college": 1,
-    "Assoc": 1,
-    "Bachelors": 1,
-    "Masters": 2,
-    "Prof-school": 2,
-    "Doctorate": 3,
-}
+# Degrees with the same rank count as equal.
+RANKS = (0, 0, 1, 1, 1, 2, 2, 3)
 
 DEGREES = {
     "School": "no high school diploma",
@@ -142,26 +103,16 @@ workclass' == workclass or workclass' != "Other/Unknown"
 occupation' == occupation or occupation' != "Other/Unknown"
 occupation' == Professional and occupation != Professional => education' >= Bachelors
 """
-ACTIONABLE_RANKS = tuple(range(len(RANKS)))
 
 SCHEMA = Schema(
     (
         # The survey asked those over 16; ages are top-coded at 90, hours at 99.
         Feature("age", "integer", low=17, high=90, unit="years"),
-        Feature(
-            "workclass",
-            "categorical",
-            levels=("Government", "Other/Unknown", "Private", "Self-Employed"),
-            label="kind of employer",
-        ),
-        Feature("education", "ordinal", levels=tuple(RANKS), ranks=tuple(RANKS.values()), labels=DEGREES),
-        Feature("marital_status", "categorical", levels=("Divorced", "Married", "Separated", "Single", "Widowed")),
-        Feature(
-            "occupation",
-            "categorical",
-            levels=("Blue-Collar", "Other/Unknown", "Professional", "Sales", "Service", "White-Collar"),
-        ),
-        Feature("race", "categorical", levels=("Other", "White"), mutable=False),
+        Feature("workclass", "categorical", levels=LEVELS["workclass"], label="kind of employer"),
+        Feature("education", "ordinal", levels=LEVELS["education"], ranks=RANKS, labels=DEGREES),
+        Feature("marital_status", "categorical", levels=LEVELS["marital_status"]),
+        Feature("occupation", "categorical", levels=LEVELS["occupation"]),
+        Feature("race", "categorical", levels=LEVELS["race"], mutable=False),
         Feature("gender", "categorical", levels=("Female", "Male"), mutable=False),
         Feature("hours_per_week", "integer", low=1, high=99, unit="hours"),
     ),
@@ -173,10 +124,6 @@ FILE = RawFile(
     sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     size=3_974_305,
     by_hand="It is part of the fcxplain package, and in https://archive.ics.uci.edu/static/public/2/adult.zip.",
-    addresses=(
-        "https://archive.ics.uci.edu/static/public/2/adult.zip",
-        "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/adult.data",
-    ),
     packaged=True,
 )
 
@@ -185,7 +132,7 @@ def read(raw: bytes, sample: str) -> Cleaned:
     """Every row, levels merged, income as 0 and 1."""
     table = read_columns(raw, COLUMNS)
     for name, merge in MERGES.items():
-        table[name] = table[name].map(merge)
+        table[name] = table[name].map({found: level for level, several in merge.items() for found in several})
     table["income"] = (table["income"] == ">50K").astype("int64")
     return Cleaned(table[[*SCHEMA.names, "income"]])
 
@@ -202,25 +149,13 @@ def read_authors(raw: bytes, sample: str) -> Cleaned:
     return Cleaned(kept, (note,))
 
 
-PUBLISHED = {
-    "unary": PublishedSettings(
-        learning_rate=0.2,
-        epochs=25,
-        lof_k=20,
-        latent=10,
-        notebook=NotebookSettings(29, 192, 0.764, density=10, lof_k=20, epochs=50),
-    ),
-    "binary": PublishedSettings(
-        learning_rate=0.2,
-        epochs=50,
-        lof_k=20,
-        latent=10,
-        notebook=NotebookSettings(76, 147, 0.344, density=80, lof_k=30, epochs=25),
-    ),
-}
+PAPER = partial(PublishedSettings, learning_rate=0.2, lof_k=20, latent=10)
+UNARY = NotebookSettings(29, 192, 0.764, density=10, lof_k=20, epochs=50)
+BINARY = NotebookSettings(76, 147, 0.344, density=80, lof_k=30, epochs=25)
+PUBLISHED = {"unary": PAPER(epochs=25, notebook=UNARY), "binary": PAPER(epochs=50, notebook=BINARY)}
 
 RULES = {**AGE_AND_EDUCATION, "actionable": ACTIONABLE}
-RULE_RANKS = {"actionable": {"education": ACTIONABLE_RANKS}}
+RULE_RANKS = {"actionable": {"education": tuple(range(len(RANKS)))}}
 
 ADULT = DatasetSpec(
     name="adult",

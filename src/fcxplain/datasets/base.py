@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, SchemaError, did_you_mean
 from ..schema import Level, Schema
-from ..schema.feature import plain
+from ..schema.feature import in_order, plain
 
 # Validation and test each get this share of every class.
 HELD_OUT = 0.1
@@ -23,22 +23,14 @@ MAX_CLASSES = 50
 MIN_ROWS = 5
 
 
-@dataclass(frozen=True)
-class Split:
-    """The three parts of a table."""
-
-    train: pd.DataFrame
-    validation: pd.DataFrame
-    test: pd.DataFrame
+Parts = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+"""Train, validation and test."""
 
 
 def classes(label: pd.Series) -> tuple[Level, ...]:
     """The classes of a label, sorted where they can be."""
     values = [plain(v) for v in label.dropna().unique()]
-    try:
-        return tuple(sorted(values))
-    except TypeError:
-        return tuple(sorted(values, key=str))
+    return in_order(values)
 
 
 def sample(table: pd.DataFrame, label: str, rows: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -55,20 +47,17 @@ def sample(table: pd.DataFrame, label: str, rows: int, rng: np.random.Generator)
     return table.iloc[np.sort(np.concatenate(chosen))]
 
 
-def split(table: pd.DataFrame, label: str, rng: np.random.Generator) -> Split:
+def split(table: pd.DataFrame, label: str, rng: np.random.Generator) -> Parts:
     """Train, validation and test: 80, 10 and 10 % of every class; tiny classes go to train."""
-    train: list[NDArray[np.int64]] = []
-    validation: list[NDArray[np.int64]] = []
-    test: list[NDArray[np.int64]] = []
+    places: list[list[NDArray[np.int64]]] = [[], [], []]
     for members in _members(table[label]):
         mixed, held = rng.permutation(members), int(len(members) * HELD_OUT + 0.5)
-        validation.append(mixed[:held])
-        test.append(mixed[held : 2 * held])
-        train.append(mixed[2 * held :])
-    parts = [table.iloc[np.sort(np.concatenate(p))].copy() for p in (train, validation, test)]
-    if not all(len(p) for p in parts):
+        for place, part in zip(places, (mixed[2 * held :], mixed[:held], mixed[held : 2 * held]), strict=True):
+            place.append(part)
+    train, validation, test = (table.iloc[np.sort(np.concatenate(place))].copy() for place in places)
+    if not (len(train) and len(validation) and len(test)):
         raise too_few(len(table))
-    return Split(*parts)
+    return train, validation, test
 
 
 def too_few(rows: int) -> DataError:
@@ -84,7 +73,6 @@ def _members(label: pd.Series) -> list[NDArray[np.int64]]:
     """The positions of each class's rows."""
     values, found = label.to_numpy(), classes(label)
     if len(found) > MAX_CLASSES:
-        # A number, not a class.
         return [np.arange(len(values))]
     return [np.flatnonzero(np.asarray(values == c, dtype=bool)) for c in found]
 
@@ -278,9 +266,8 @@ def with_ranks(schema: Schema, ranks: Mapping[str, tuple[int, ...]]) -> Schema:
 
 def unknown(what: str, name: object, options: tuple[str, ...]) -> str:
     """The message for a name that is not among the options."""
-    hint = did_you_mean(name, options)
     listing = f"There {'is' if len(options) == 1 else 'are'} {', '.join(options)}."
-    return f"no {what} {name!r}. {hint} {listing}".replace("  ", " ")
+    return f"no {what} {name!r}. {did_you_mean(name, options)} {listing}".replace("  ", " ")
 
 
 # The paper's constraints for tables of people with an age and an education.

@@ -6,6 +6,8 @@ the file's own; the three that are numbers there are named as the survey's codeb
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 
 import pandas as pd
@@ -67,24 +69,9 @@ def _settled(column: pd.Series, merge: dict[str, str], feature: Feature) -> pd.S
     return column.cat.rename_categories(levels).cat.set_categories(list(feature.levels))
 
 
-PUBLISHED = {
-    "unary": PublishedSettings(
-        learning_rate=0.1,
-        epochs=25,
-        lof_k=50,
-        latent=30,
-        notebook=NotebookSettings(29, 192, 0.764, density=1e-6, lof_k=50, epochs=25, learning_rate=0.1, latent=30),
-    ),
-    "binary": PublishedSettings(
-        learning_rate=0.1,
-        epochs=25,
-        lof_k=50,
-        latent=30,
-        notebook=NotebookSettings(
-            29, 192, 0.764, density=10, lof_k=50, epochs=25, learning_rate=0.1, latent=30, sparsity=0.5
-        ),
-    ),
-}
+PAPER = partial(PublishedSettings, learning_rate=0.1, epochs=25, lof_k=50, latent=30)
+UNARY = NotebookSettings(29, 192, 0.764, density=1e-6, lof_k=50, epochs=25, learning_rate=0.1, latent=30)
+PUBLISHED = {"unary": PAPER(notebook=UNARY), "binary": PAPER(notebook=replace(UNARY, density=10, sparsity=0.5))}
 
 CENSUS = DatasetSpec(
     name="census",

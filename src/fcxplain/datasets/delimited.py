@@ -96,23 +96,18 @@ class DelimitedFile:
         (table,) = self._tables(None, range(len(self.header)))
         if not len(table):
             raise DataError(f"{self.path} has a header but no rows")
-        notes, kept, faults = self.notes, list[int](), list[Fault]()
-        for place, name in enumerate(self.header):
-            if name == "" and _is_idle(table[place]):
-                notes.append(f"Dropped column {place + 1}, which has no name and only row numbers or nothing.")
-            elif name == "":
-                faults.append(Fault(f"column {place + 1}", "has no name", "Name it in the header."))
-            else:
-                kept.append(place)
-        faults += self._doubled([self.header[place] for place in kept])
-        if faults:
-            raise DataError(f"{self.path} has a header that cannot be used", faults)
-        if not kept:
+        unnamed = [place for place, name in enumerate(self.header) if not name]
+        idle = [place for place in unnamed if _is_idle(table[place])]
+        dropped = "Dropped column {}, which has no name and only row numbers or nothing."
+        notes = [*self.notes, *(dropped.format(place + 1) for place in idle)]
+        odd = [place for place in unnamed if place not in idle]
+        faults = [Fault(f"column {place + 1}", "has no name", "Name it in the header.") for place in odd]
+        self._check_header([name for name in self.header if name], faults)
+        if len(unnamed) == len(self.header):
             raise DataError(f"{self.path} has no named columns")
-        written = {self.header[place]: table[place] for place in kept}
+        written = {name: table[place] for place, name in enumerate(self.header) if name}
         plain = {name: unguarded_column(column) for name, column in written.items()}
-        changed = [name for name, column in plain.items() if column is not written[name]]
-        changed = [name for name in changed if (plain[name] != written[name]).any()]
+        changed = [n for n, column in plain.items() if column is not written[n] and not column.equals(written[n])]
         if changed:
             notes.append(f"The single quote that guards formulas is removed in {some(changed)}.")
         return pd.DataFrame(plain), notes
@@ -121,8 +116,7 @@ class DelimitedFile:
         """Some columns, a number of rows at a time or all at once; other columns are not read."""
         places = [place for place, name in enumerate(self.header) if name in columns]
         names = [self.header[place] for place in places]
-        if faults := self._doubled(names):
-            raise DataError(f"{self.path} has a header that cannot be used", faults)
+        self._check_header(names)
         done = 0
         # Without any column, the rows still have to be counted.
         for table in self._tables(size, places or [0]):
@@ -131,9 +125,11 @@ class DelimitedFile:
             yield pd.DataFrame(columns_here).set_axis(numbers, axis=0) if names else pd.DataFrame(index=numbers)
             done += len(table)
 
-    def _doubled(self, names: Sequence[str]) -> list[Fault]:
+    def _check_header(self, names: Sequence[str], faults: Sequence[Fault] = ()) -> None:
         again = sorted({name for name in names if names.count(name) > 1})
-        return [Fault(f"column {n!r}", "occurs in the header more than once", "Rename one.") for n in again]
+        twice = [Fault(f"column {n!r}", "occurs in the header more than once", "Rename one.") for n in again]
+        if faults or twice:
+            raise DataError(f"{self.path} has a header that cannot be used", [*faults, *twice])
 
     def _tables(self, size: int | None, places: Sequence[int]) -> Iterator[pd.DataFrame]:
         """The rows below the header, without blanks around values; one table if no size is given."""
@@ -185,8 +181,7 @@ class DelimitedFile:
             Fault(f"row {row.number - 1 - self._skipped}", f"has {row.actual_columns} fields, the header has {width}")
             for row in ragged[:MAX_FAULTS]
         ]
-        if len(ragged) > len(faults):
-            more = len(ragged) - len(faults)
+        if more := len(ragged) - len(faults):
             faults.append(Fault("other rows", f"{more:,} more have the wrong number of fields"))
         if faults:
             raise DataError(f"{self.path} has rows that do not fit its header", faults)
@@ -320,11 +315,10 @@ def unguarded_column(column: pd.Series) -> pd.Series:
     return column.map(unguarded, na_action="ignore") if column.str.startswith("'", na=False).any() else column
 
 
-def _encodings(content: bytes) -> tuple[str, ...]:
+def _encodings(start: bytes) -> tuple[str, ...]:
     for mark, encoding in _BOMS:
-        if content.startswith(mark):
+        if start.startswith(mark):
             return (encoding,)
-    start = content[:4096]
     # Western text in UTF-16 without a mark has a zero in every other byte.
     if len(start) > 3 and start[1::2].count(0) > len(start) / 3:
         return ("utf-16-le",)
@@ -348,13 +342,12 @@ def _detected(path: Path, head: _Head, expected: Collection[str]) -> str:
     if len(most) == 1:
         return most[0]
     shapes = {mark: [len(record) for record in found] for mark, found in records.items()}
-    several = {mark: widths for mark, widths in shapes.items() if widths[0] > 1}
-    even = {mark: widths for mark, widths in several.items() if len(set(widths)) == 1}
-    candidates = even or several
+    several = [mark for mark, widths in shapes.items() if widths[0] > 1]
+    candidates = [mark for mark in several if len(set(shapes[mark])) == 1] or several
     if not candidates:
         return "\t" if ".tsv" in path.suffixes else ","
-    widest = max(widths[0] for widths in candidates.values())
-    best = [mark for mark, widths in candidates.items() if widths[0] == widest]
+    widest = max(shapes[mark][0] for mark in candidates)
+    best = [mark for mark in candidates if shapes[mark][0] == widest]
     if len(best) > 1:
         names = " or ".join(SEPARATORS[mark] for mark in best)
         raise DataError(f"{path}: fields may be separated by {names}; specify one, e.g. separator={best[0]!r}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,20 +50,8 @@ EDUCATION: Levels = {
     24: "Doctorate",
 }
 
-RANKS = {
-    "No-schooling": 0,
-    "Primary": 0,
-    "Some-high-school": 0,
-    "12th-no-diploma": 0,
-    "HS-diploma": 1,
-    "GED": 1,
-    "Some-college": 1,
-    "Associate": 1,
-    "Bachelor": 1,
-    "Master": 2,
-    "Professional": 2,
-    "Doctorate": 3,
-}
+# Of the twelve levels of education, in this order.
+RANKS = (0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 3)
 
 MARITAL_STATUS: Levels = {1: "Married", 2: "Widowed", 3: "Divorced", 4: "Separated", 5: "Single"}
 
@@ -95,7 +84,7 @@ SCHEMA = Schema(
         # ACSIncome asks those over 16; the survey top-codes ages and hours at 99.
         Feature("age", "integer", low=17, high=99, unit="years"),
         Feature("workclass", "categorical", levels=tuple(WORKCLASS.values()), label="kind of employer"),
-        Feature("education", "ordinal", levels=tuple(RANKS), ranks=tuple(RANKS.values())),
+        Feature("education", "ordinal", levels=tuple(dict.fromkeys(EDUCATION.values())), ranks=RANKS),
         Feature("marital_status", "categorical", levels=tuple(MARITAL_STATUS.values())),
         Feature("occupation", "categorical", levels=tuple(OCCUPATION.values())),
         Feature("race", "categorical", levels=tuple(RACE.values()), mutable=False),
@@ -150,22 +139,10 @@ def _note(sample: str, kept: int, rows: int) -> str:
     )
 
 
-PUBLISHED = {
-    "unary": PublishedSettings(
-        learning_rate=0.1,
-        epochs=25,
-        lof_k=70,
-        latent=40,
-        notebook=NotebookSettings(29, 192, 0.764, density=10, lof_k=20, epochs=25, latent=30, soft=1),
-    ),
-    "binary": PublishedSettings(
-        learning_rate=0.1,
-        epochs=25,
-        lof_k=70,
-        latent=40,
-        notebook=NotebookSettings(76, 147, 0.344, density=80, lof_k=70, epochs=25, latent=30, soft=2),
-    ),
-}
+PAPER = partial(PublishedSettings, learning_rate=0.1, epochs=25, lof_k=70, latent=40)
+UNARY = NotebookSettings(29, 192, 0.764, density=10, lof_k=20, epochs=25, latent=30, soft=1)
+BINARY = NotebookSettings(76, 147, 0.344, density=80, lof_k=70, epochs=25, latent=30, soft=2)
+PUBLISHED = {"unary": PAPER(notebook=UNARY), "binary": PAPER(notebook=BINARY)}
 
 FOLKTABLES = DatasetSpec(
     name="folktables",

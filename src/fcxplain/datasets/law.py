@@ -7,6 +7,7 @@ paper; race is not used otherwise. `tier` rises with the school's standing (so d
 from __future__ import annotations
 
 import io
+from functools import partial
 
 import pandas as pd
 
@@ -52,22 +53,10 @@ def read(raw: bytes, sample: str) -> Cleaned:
     return Cleaned(kept[[*SCHEMA.names, "pass_bar"]], (note,))
 
 
-PUBLISHED = {
-    "unary": PublishedSettings(
-        learning_rate=0.2,
-        epochs=25,
-        lof_k=15,
-        latent=10,
-        notebook=NotebookSettings(29, 192, 0.364, density=1, lof_k=30, epochs=25, soft=1),
-    ),
-    "binary": PublishedSettings(
-        learning_rate=0.2,
-        epochs=50,
-        lof_k=15,
-        latent=10,
-        notebook=NotebookSettings(76, 87, 0.344, density=10, lof_k=15, epochs=50, learning_rate=0.06, soft=10),
-    ),
-}
+PAPER = partial(PublishedSettings, learning_rate=0.2, lof_k=15, latent=10)
+UNARY = NotebookSettings(29, 192, 0.364, density=1, lof_k=30, epochs=25, soft=1)
+BINARY = NotebookSettings(76, 87, 0.344, density=10, lof_k=15, epochs=50, learning_rate=0.06, soft=10)
+PUBLISHED = {"unary": PAPER(epochs=25, notebook=UNARY), "binary": PAPER(epochs=50, notebook=BINARY)}
 
 LAW = DatasetSpec(
     name="law",

@@ -147,24 +147,12 @@ class NumberColumn:
         values = self.values
         marked = values[values.str.contains("[.,]", regex=True).astype(bool)]
         marks = {mark for mark in ".," if marked.str.contains(mark, regex=False).any()}
-        fitting = tuple(n for n in self.allowed if self._fits(n))
-        either = bool(fitting) or (
-            len(values) > 0 and bool(np.logical_or.reduce([n.fits(values) for n in self.allowed]).all())
-        )
+        fitting, filled = tuple(n for n in self.allowed if self._fits(n)), len(values) > 0
+        either = bool(fitting) or (filled and bool(np.logical_or.reduce([n.fits(values) for n in self.allowed]).all()))
         # One example per mark.
-        shown = [
-            *marked[:EXAMPLES],
-            *(v for mark in sorted(marks) for v in marked[marked.str.contains(mark, regex=False)][:1]),
-        ]
-        return Evidence(
-            fitting,
-            either,
-            self.percent,
-            bool(values.str.fullmatch("0[0-9]+").any()),
-            frozenset(marks),
-            tuple(shown),
-            len(values) > 0,
-        )
+        examples = [marked[marked.str.contains(mark, regex=False)].iloc[0] for mark in sorted(marks)]
+        shown, padded = (*marked[:EXAMPLES], *examples), bool(values.str.fullmatch("0[0-9]+").any())
+        return Evidence(fitting, either, self.percent, padded, frozenset(marks), shown, filled)
 
     def _fits(self, notation: Notation) -> bool:
         if notation == ENGLISH and self.plain is not None:

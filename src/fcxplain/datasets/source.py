@@ -15,8 +15,8 @@ import pandas as pd
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
 from ..progress import OnProgress, no_progress
 from ..schema import Schema
-from ..schema.inference import guess_feature
-from ..schema.roles import without_ignored
+from ..schema.inference import guess_feature, without_ignored
+from ..schema.toml import one_line
 from ..schema.validation import EMPTY
 from ..storage import is_address
 from . import DATASETS, base, load_dataset
@@ -63,19 +63,12 @@ class Source:
         """The source of a saved model (`FCx.source_`); None if there is none that can be read."""
         if not isinstance(kept, Mapping):
             return None
-        # Older saved models use this name for the index.
-        kept = {"index": kept.get("id"), **kept}
         known = {f.name: kept[f.name] for f in fields(cls) if kept.get(f.name) is not None}
         texts = [known.get(name) for name in ("label", "classifier", "schema", "sha256", "index")]
         numbers = [known.get(name) for name in ("rows", "seed")]
         is_sound = all(isinstance(t, str | None) for t in texts)
         is_sound &= all(n is None or (isinstance(n, int) and n >= 0) for n in numbers)
         return cls(**known) if is_sound and isinstance(known.get("data"), str) else None
-
-    @property
-    def takes_gaps(self) -> bool:
-        """Whether the classifier can use rows with missing values, judging by its name."""
-        return self.classifier not in WHOLE_ROWS
 
     @property
     def is_built_in(self) -> bool:
@@ -104,9 +97,8 @@ class Source:
             raise DataError("", [Fault(self.data, "has no known label", remedy)])
         known = schema if schema is not None or self.schema is None else Path(self.schema)
         roles: dict[str, Any] = {"ignore": ignore, "immutable": tuple(immutable), "index": self.index}
-        roles |= {"gaps": self.takes_gaps}
-        roles |= {"schema": known, "seed": self.seed, "rows": self.rows}
-        loaded = load_table(self.data, label=self.label, target=target, **roles)
+        settings: dict[str, Any] = {"gaps": self.classifier not in WHOLE_ROWS, "seed": self.seed, "rows": self.rows}
+        loaded = load_table(self.data, label=self.label, target=target, schema=known, **roles, **settings)
         return loaded if self.rows is None else _sampled(loaded, self.rows, self.seed)
 
     def load_again(self, schema: Schema | None = None) -> Dataset:
@@ -193,12 +185,8 @@ class Guessed:
 
 def _listed(head: str, things: Iterable[str]) -> str:
     """Comments of a file; empty where there is nothing to list."""
-    lines = [f"# - {_line(thing)}" for thing in things]
+    lines = [f"# - {one_line(thing)}" for thing in things]
     return "\n".join(["", f"# {head}", *lines]) + "\n" if lines else ""
-
-
-def _line(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def guess_schema(table: pd.DataFrame, label: str | None = None, ignore: Sequence[str] = ()) -> Guessed:
@@ -245,8 +233,7 @@ def complete_rows(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, st
     left = missing.any(axis=1).to_numpy()
     if not left.any():
         return table, ""
-    counts = missing.sum()
-    columns = ", ".join(f"{name} {count:,}" for name, count in counts[counts > 0].items())
+    columns = ", ".join(f"{name} {count:,}" for name, count in missing.sum().items() if count)
     first = table.index[left][0]
     message = f"{int(left.sum()):,} of {len(table):,} rows have missing values ({columns}; first at index {first})"
     return _whole_numbers(table[~left], schema), f"{message} and are left out"

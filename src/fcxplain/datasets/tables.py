@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from ..errors import DataError, Fault, FcxWarning, also, did_you_mean, reading_e
 from ..outcome import read_range
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.column import is_numeric
-from ..schema.roles import called_by, without_identifiers, without_ignored
+from ..schema.inference import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
 from ..storage import Place, is_address, is_several, table_files
 from . import base, numerals
@@ -178,18 +178,11 @@ def load_table(
         known = own.freeze(*sure).complete(table)
         whole = table.dropna() if gaps else table
         known.validate(whole[[n for n in known.names if n in table.columns]])
-    parts = base.split(table, label, np.random.default_rng(seed))
-    return Dataset(
-        name=Place.of(path).name.split(".")[0] or Place.of(path).name,
-        train=parts.train,
-        validation=parts.validation,
-        test=parts.test,
-        label=label,
-        schema=known,
-        target=wanted,
-        rules=_rules(rules),
-        notes=(*reading.notes, *left_out, *notes, *dropped, *_constants(table, known)),
-    )
+    parts, name = base.split(table, label, np.random.default_rng(seed)), Place.of(path).name
+    same = [n for n in known.names if table[n].nunique() == 1]
+    constant = [f"Constant, and so not useful: {some(same)}."] if same else []
+    notes = [*reading.notes, *left_out, *notes, *dropped, *constant]
+    return Dataset(name.split(".")[0] or name, *parts, label, known, wanted, _rules(rules), tuple(notes))
 
 
 def _path(path: str | Path) -> str | Path:
@@ -239,13 +232,12 @@ def _read(
     file = DelimitedFile(path, separator, expected=expected)
     written, notes = file.read()
     levels = {f.name: _as_levels(written[f.name], f) for f in _categories(schema, written.columns)}
-    text = written.drop(columns=list(levels))
-    text = text.mask(text.isin(MISSING))
+    text = _present(written.drop(columns=list(levels)))
     apart = [n for n in text.columns if n == index or n in unused]
     columns = {n: NumberColumn.of(text[n], allowed) for n in text.columns if n not in apart}
     evidence = {n: column.evidence for n, column in columns.items()}
     # A number of the schema is not a code, even with leading zeros.
-    evidence |= {f.name: replace(evidence[f.name], padded=False) for f in schema or () if _is_amount(f, evidence)}
+    evidence |= {n: replace(evidence[n], padded=False) for n in _amounts(schema, evidence)}
     chosen = numerals.decided(evidence, file.separator, allowed)
     plain = {n: pd.Series(columns[n].numbers(notation), text.index) for n, notation in chosen.items()}
     plain |= {n: _as_names(text[n]) for n in apart if n == index}
@@ -281,10 +273,7 @@ class TextRows:
                 new = NumberColumn.of(_present(text[name]), ALLOWED).evidence
                 found[name] = found[name] + new if name in found else new
             labels |= {_as_names(_present(text[self.index])).dtype} if self.index in text else set()
-        known = {
-            n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number and n not in self.days
-        }
-        chosen = numerals.decided(found, self.file.separator, ALLOWED, known)
+        chosen = numerals.decided(found, self.file.separator, ALLOWED, _amounts(self.schema, found))
         return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels), rows
 
     @property
@@ -328,8 +317,8 @@ class TextRows:
         return called_by(text, self.index, self.schema, str(self.file.path))
 
 
-def _present(text: pd.Series) -> pd.Series:
-    """The text, with marks of missing values as NaN."""
+def _present(text: Any) -> Any:
+    """A column or a table of text, with marks of missing values as NaN."""
     return text.mask(text.isin(MISSING))
 
 
@@ -390,11 +379,8 @@ def _sampled(source: str | Path, rows: int | None, seed: int) -> Reading:
     """A uniform sample of rows from parquet files, drawn by the seed and labelled by their numbers."""
     places = table_files(source)
     if text := [place.name for place in places if not place.name.lower().endswith((".parquet", ".pq"))]:
-        problem, remedy = (
-            f"is a folder or glob with files that are not parquet ({some(text)})",
-            "Convert them, or name one file.",
-        )
-        raise DataError("", [Fault(str(source), problem, remedy)])
+        problem = f"is a folder or glob with files that are not parquet ({some(text)})"
+        raise DataError("", [Fault(str(source), problem, "Convert them, or name one file.")])
     with reading_parquet(str(source)):
         counts = [pa.parquet.read_metadata(p.path, filesystem=p.system).num_rows for p in places]
     total = sum(counts)
@@ -449,13 +435,14 @@ def _check_columns(table: pa.Table, path: str | Path) -> None:
         raise DataError(f"{path} has no rows")
 
 
-def _categories(schema: Schema | None, names: Iterable[str]) -> list[Feature]:
-    there = set(names)
-    return [f for f in schema or () if f.is_category and f.levels and f.name in there]
+def _categories(schema: Schema | None, names: Collection[str]) -> list[Feature]:
+    return [f for f in schema or () if f.is_category and f.levels and f.name in names]
 
 
-def _is_amount(feature: Feature, evidence: Mapping[str, numerals.Evidence]) -> bool:
-    return feature.is_number and feature.kind != "date" and feature.name in evidence
+def _amounts(schema: Schema | None, names: Collection[str]) -> dict[str, Feature]:
+    """The features that are numbers, without dates, by name."""
+    known = {f.name: f for f in schema or () if f.is_number and f.kind != "date"}
+    return {name: known[name] for name in names if name in known}
 
 
 def _as_levels(column: pd.Series, feature: Feature) -> pd.Series:
@@ -489,15 +476,13 @@ def _cleaned(
     path: str | Path, reading: Reading, label: str, schema: Schema | None, *, gaps: bool, numbers: bool
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Rows with a label and without missing values, notes on columns, and notes on dropped rows."""
-    table, notes = reading.table, list[str]()
+    table = reading.table
     if label not in table.columns:
         remedy = did_you_mean(label, table.columns) or f"The file has {some(table.columns)}."
         raise DataError(str(path), [Fault(f"label {label!r}", "is not a column", remedy)])
-    if schema is not None:
-        spare = [c for c in table.columns if c not in schema and c != label]
-        table = table.drop(columns=spare)
-        notes += [f"Left out columns that are not in the schema: {some(spare)}."] if spare else []
-    table, dropped = without_missing(path, table, label, reading.marks, gaps=gaps)
+    spare = [c for c in table.columns if schema is not None and c not in schema and c != label]
+    notes = [f"Left out columns that are not in the schema: {some(spare)}."] if spare else []
+    table, dropped = without_missing(path, table.drop(columns=spare), label, reading.marks, gaps=gaps)
     if not numbers or not is_numeric(table[label]):
         _check_classes(label, table[label])
     return table, notes, dropped
@@ -517,22 +502,18 @@ def _check_classes(label: str, column: pd.Series) -> None:
         raise DataError("", [Fault(f"label {label!r}", problem, remedy)])
 
 
-def _class(target: Any, label: str, found: tuple[Level, ...]) -> Level:
+def _class(target: Any, label: str, found: tuple[Level, ...]) -> Any:
     """The class that is meant; text matches a class that is written the same."""
     meant = level_named(target, found)
-    if meant is not None:
-        return cast(Level, meant)
-    problem = f"{target!r} is not a class of {label!r}"
-    remedy = f"{did_you_mean(target, found)} The classes are {some(found)}.".lstrip()
-    raise DataError("", [Fault("target", problem, remedy)])
+    if meant is None:
+        remedy = f"{did_you_mean(target, found)} The classes are {some(found)}.".lstrip()
+        raise DataError("", [Fault("target", f"{target!r} is not a class of {label!r}", remedy)])
+    return meant
 
 
 def _rules(rules: Rules | Mapping[str, Rules] | None) -> dict[str, str]:
-    if rules is None:
-        return {}
-    if isinstance(rules, Mapping):
-        return {str(name): _rule_text(value) for name, value in rules.items()}
-    return {"own": _rule_text(rules)}
+    named_ones = rules if isinstance(rules, Mapping) else {} if rules is None else {"own": rules}
+    return {str(name): _rule_text(value) for name, value in named_ones.items()}
 
 
 def _rule_text(rules: Rules) -> str:
@@ -544,8 +525,3 @@ def _rule_text(rules: Rules) -> str:
         return rules.expanduser().read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise reading_error(DataError, error)(f"cannot read the rule file {rules}: {error}") from error
-
-
-def _constants(table: pd.DataFrame, schema: Schema) -> list[str]:
-    same = [name for name in schema.names if table[name].nunique() == 1]
-    return [f"Constant, and so not useful: {some(same)}."] if same else []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Hashable
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -13,10 +15,14 @@ from numpy.typing import NDArray
 from ..errors import Fault, SchemaError
 from . import dates
 from .definition import is_missing
-from .feature import MISSING, Feature
+from .feature import MISSING, Feature, plain
 
 # Up to this many values of a category are looked up one by one.
 FEW = 16
+# Unseen levels that are remembered: this many, and beside them those of as many of the largest tables.
+ROOM, TABLES = 2**16, 4
+# Dtypes that hold every value of a number.
+DEFAULTS = {"integer": np.dtype(np.int64), "continuous": np.dtype(np.float64), "date": dates.DEFAULT}
 
 
 def is_numeric(column: pd.Series) -> bool:
@@ -43,9 +49,7 @@ def is_time(column: pd.Series) -> bool:
 def first_label(column: pd.Series, rows: NDArray[np.bool_]) -> Hashable:
     """The index label of the first of these rows, in plain Python so that it reads well."""
     label = column.index[int(rows.argmax())]
-    parts = label if isinstance(label, tuple) else (label,)
-    parts = tuple(v.item() if isinstance(v, np.generic) else v for v in parts)
-    return parts if isinstance(label, tuple) else parts[0]
+    return tuple(map(plain, label)) if isinstance(label, tuple) else cast(Hashable, plain(label))
 
 
 def natural(feature: Feature, column: pd.Series) -> NDArray[Any]:
@@ -112,34 +116,65 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
         except (TypeError, NotImplementedError) as error:
             problem, remedy = f"holds values that are not levels ({error})", "Convert them to text."
             raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)]) from error
-    codes = [MISSING if is_missing(v) else _code(feature, v) for v in values]
-    return np.asarray(np.asarray([*codes, -1], dtype=np.int64)[found])
+    codes = [*UNSEEN.codes(feature, values), MISSING]
+    return np.asarray(np.asarray(codes, dtype=np.int64)[found])
 
 
-# Values that are not levels, by their codes, so that rows can keep them. Such a code only identifies the value.
-_OTHERS: dict[tuple[type, Any], int] = {}
-_VALUES: list[Any] = []
-_LOCK = threading.Lock()
+class UnseenLevels:
+    """Codes of values: the index of a level, or that of an unseen one, with its value, so that rows can keep it.
+
+    The latter is a hash of the value and means nothing else. Values that were not used for longest are forgotten, so
+    that a stream of free text takes no more memory than a few of its largest tables, which are the ones in use.
+    """
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[int, Any] = OrderedDict()
+        self._most: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def codes(self, feature: Feature, values: Iterable[Any]) -> list[int]:
+        """The codes of the different values of a column."""
+        values = list(values)
+        known = [MISSING if is_missing(v) else feature.code_of_level.get(v) for v in values]
+        unseen = known.count(None)
+        if not unseen:
+            return cast("list[int]", known)
+        with self._lock:
+            codes = [self._code(v) if code is None else code for code, v in zip(known, values, strict=True)]
+            self._most[feature.name] = max(self._most.get(feature.name, 0), unseen)
+            for _ in range(len(self) - ROOM - TABLES * sum(self._most.values())):
+                self._values.popitem(last=False)
+        return codes
+
+    def _code(self, value: Any) -> int:
+        digest = hashlib.blake2b(f"{type(value).__qualname__} {value!r}".encode(), digest_size=8).digest()
+        # 52 bits, so that a column of floats can hold a code as well.
+        code = MISSING - 1 - (int.from_bytes(digest) >> 12)
+        while (held := self._values.setdefault(code, value)) is not value and not _is_same(held, value):
+            code -= 1
+        self._values.move_to_end(code)
+        return code
+
+    def value(self, feature: Feature, code: int) -> Any:
+        """The value that a code stands for; None where it is missing."""
+        if code >= MISSING:
+            return feature.levels[code] if code >= 0 else None
+        with self._lock:
+            if code in self._values:
+                self._values.move_to_end(code)
+                return self._values[code]
+        problem, remedy = "has an unseen level that was read too long ago", "Read the rows again."
+        raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)])
 
 
-def _code(feature: Feature, value: Any) -> int:
-    """The code of a value: its index among the levels, or one below that of a missing value."""
-    known = feature.code_of_level.get(value)
-    if known is not None:
-        return known
-    key = (type(value), value)
-    with _LOCK:
-        if key not in _OTHERS:
-            _VALUES.append(value)
-            _OTHERS[key] = MISSING - len(_VALUES)
-    return _OTHERS[key]
+UNSEEN = UnseenLevels()
 
 
-def value_of(feature: Feature, code: int) -> Any:
-    """The value that a code of a category stands for; None where it is missing."""
-    if code >= 0:
-        return feature.levels[code]
-    return None if code == MISSING else _VALUES[MISSING - 1 - code]
+def _is_same(held: Any, value: Any) -> bool:
+    return type(held) is type(value) and bool(held == value)
 
 
 def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
@@ -170,19 +205,20 @@ def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
 
 def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) -> Any:
     """Level codes with missing ones or values that are not levels, in the dtype if it can hold them."""
-    codes, back = np.unique(natural, return_inverse=True)
+    back, codes = pd.factorize(natural)
     values = np.empty(len(codes), dtype=object)
-    values[:] = [value_of(feature, code) for code in codes.tolist()]
+    values[:] = [UNSEEN.value(feature, code) for code in codes.tolist()]
     if isinstance(dtype, pd.CategoricalDtype):
-        known = set(dtype.categories)
-        new = [v for v in values if v is not None and v not in known]
-        dtype = pd.CategoricalDtype([*dtype.categories, *new], dtype.ordered) if new else dtype
+        every = dict.fromkeys([*dtype.categories, *(v for v in values if v is not None)])
+        dtype = dtype if len(every) == len(dtype.categories) else pd.CategoricalDtype(list(every), dtype.ordered)
         return pd.Categorical(values[back], dtype=dtype)
     try:
         found = pd.array(values[back], dtype=dtype)
+        if _is_kept(values[back], found):
+            return found
     except (TypeError, ValueError, OverflowError):
-        return pd.array(values[back], dtype=object)
-    return found if _is_kept(values[back], found) else pd.array(values[back], dtype=object)
+        pass
+    return pd.array(values[back], dtype=object)
 
 
 def _is_kept(values: NDArray[Any], column: Any) -> bool:
@@ -241,27 +277,17 @@ def fitting_dtype(feature: Feature, wanted: Any) -> Any:
         return _widened(feature, wanted)
     key = ("fitting", wanted)
     if key not in feature.by_dtype:
-        feature.by_dtype[key] = _fitting_dtype(feature, wanted)
+        survives = wanted is not None and _survives(feature, wanted)
+        feature.by_dtype[key] = wanted if survives else DEFAULTS.get(feature.kind, object)
     return feature.by_dtype[key]
-
-
-def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
-    default: Any = object
-    if feature.is_number:
-        default = {"integer": np.dtype(np.int64), "date": dates.DEFAULT}.get(feature.kind, np.dtype(np.float64))
-    return default if wanted is None or not _survives(feature, wanted) else wanted
 
 
 def _widened(feature: Feature, dtype: pd.CategoricalDtype) -> pd.CategoricalDtype:
     """The category with the levels that it lacks; an ordered one follows the order of the feature."""
-    known = set(dtype.categories)
-    missing = [level for level in feature.levels if level not in known]
-    if not missing:
+    if set(feature.levels) <= set(dtype.categories):
         return dtype
-    levels = set(feature.levels)
-    others = [c for c in dtype.categories if c not in levels]
-    merged = [*feature.levels, *others] if dtype.ordered else [*dtype.categories, *missing]
-    return pd.CategoricalDtype(merged, dtype.ordered)
+    first, then = (feature.levels, dtype.categories) if dtype.ordered else (dtype.categories, feature.levels)
+    return pd.CategoricalDtype(list(dict.fromkeys([*first, *then])), dtype.ordered)
 
 
 def _survives(feature: Feature, dtype: Any) -> bool:

@@ -54,7 +54,10 @@ def is_too_fine(largest: float, step: float) -> bool:
 
 
 A_DATE = "Write it as 2026-12-31."
-DAYS = ("a date", "Its step is a number of days.")
+KIND_OF_WHOLE = {
+    "integer": ("an integer", "Round them, or make it continuous."),
+    "date": ("a date", "Its step is a number of days."),
+}
 
 Fields = Mapping[str, Any]
 """The values given for a feature, of any type, by field name."""
@@ -80,7 +83,7 @@ def is_missing(value: Any) -> bool:
 def _name_faults(name: Any) -> Iterator[Problem]:
     if not isinstance(name, str) or not name.strip() or any(c in name for c in "\n\r`"):
         yield "a name is text without line breaks or backticks", ""
-    elif not _is_unicode(name):
+    elif not is_text(name):
         yield "the name is not valid Unicode", ""
 
 
@@ -102,13 +105,12 @@ def _type_faults(fields: Fields) -> Iterator[Problem]:
         yield f"labels is {fields['labels']!r}, not a table", 'Write labels = {level = "what people call it"}.'
     if fields["missing"] not in (None, *MISSING):
         yield f"missing is {fields['missing']!r}", f"Choose one of {', '.join(MISSING)}."
+    for field in ("levels", "ranks", "guessed"):
+        if not isinstance(fields[field], tuple):
+            yield f"{field} is {fields[field]!r}, not a list", f"Write {field} = [...]."
     for field in fields["guessed"] if isinstance(fields["guessed"], tuple) else ():
         if field not in DOMAIN:
             yield f"guessed names {field!r}, which is not one of {', '.join(DOMAIN)}", did_you_mean(field, DOMAIN)
-    for field in ("levels", "ranks", "guessed"):
-        value = fields[field]
-        if not isinstance(value, tuple):
-            yield f"{field} is {value!r}, not a list", f"Write {field} = [...]."
 
 
 def _number_faults(fields: Fields) -> Iterator[Problem]:
@@ -122,7 +124,7 @@ def _number_faults(fields: Fields) -> Iterator[Problem]:
     if step is not None and step <= 0:
         yield f"step {step} is not positive", ""
     if fields["kind"] in WHOLE and any(v is not None and v != int(v) for v in (low, high, step)):
-        what, remedy = ("an integer", "Round them, or make it continuous.") if fields["kind"] == "integer" else DAYS
+        what, remedy = KIND_OF_WHOLE[fields["kind"]]
         yield f"bounds and step of {what} must be whole numbers", remedy
     if _is_whole(fields["decimals"]):
         yield from _decimals_faults(fields, step)
@@ -131,7 +133,7 @@ def _number_faults(fields: Fields) -> Iterator[Problem]:
 def _decimals_faults(fields: Fields, step: float | None) -> Iterator[Problem]:
     decimals = fields["decimals"] or 0
     if fields["kind"] in WHOLE and decimals:
-        what = "an integer" if fields["kind"] == "integer" else "a date"
+        what = KIND_OF_WHOLE[fields["kind"]][0]
         yield f"{what} has no decimals, but decimals is {decimals}", "Make it continuous."
     elif not 0 <= decimals <= 15 and step is None:
         yield f"decimals {decimals} is not between 0 and 15", ""
@@ -209,14 +211,8 @@ def _is_level(value: Any) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is text that a file can hold."""
-    return isinstance(value, str) and _is_unicode(value)
-
-
-def _is_unicode(text: str) -> bool:
-    """Half a surrogate pair cannot be written to a file."""
+    """Whether a value is text that a file can hold; half a surrogate pair cannot be written."""
     try:
-        text.encode("utf-8")
+        return isinstance(value, str) and value.encode("utf-8") is not None
     except UnicodeEncodeError:
         return False
-    return True

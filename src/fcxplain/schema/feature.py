@@ -143,7 +143,7 @@ class Feature:
         if is_too_fine(largest, self.step):
             problem = f"values up to {largest:g} in steps of {self.step:g} cannot be kept exactly in a float"
             return [(problem, "Choose a larger step, or rescale the column.")]
-        if self._last_code is not None and self._last_code < 0:
+        if self.top is not None and self.top < 0:
             problem = f"no legal value lies between {self.low:g} and {self.high:g} in steps of {self.step:g}"
             return [(problem, "Choose a smaller step or wider bounds.")]
         return []
@@ -230,10 +230,8 @@ class Feature:
     @cached_property
     def top(self) -> int | None:
         """The highest code, or None for a number without bounds."""
-        return len(self.levels) - 1 if self.is_category else self._last_code
-
-    @property
-    def _last_code(self) -> int | None:
+        if self.is_category:
+            return len(self.levels) - 1
         if self.low is None or self.high is None or self.step is None:
             return None
         origin, step, one = self._grid
@@ -282,7 +280,6 @@ class Feature:
         Returns
         -------
         array of int
-            A code for each.
         """
         if self.is_category:
             return natural.astype(np.int64, copy=False)
@@ -301,7 +298,6 @@ class Feature:
         Returns
         -------
         array
-            A value for each.
         """
         if self.is_category:
             return codes
@@ -319,7 +315,6 @@ class Feature:
         Returns
         -------
         array of bool
-            For each.
         """
         if self.is_category:
             return (natural >= 0) & (natural < len(self.levels))
@@ -340,7 +335,6 @@ class Feature:
         Returns
         -------
         array of bool
-            For each.
         """
         return np.asarray(np.isnan(natural) if self.is_number else natural == MISSING)
 
@@ -355,7 +349,6 @@ class Feature:
         Returns
         -------
         array of bool
-            For each.
         """
         gaps = self.missing in ("kept", "may_be_filled")
         if self.is_category:
@@ -375,7 +368,6 @@ class Feature:
         Returns
         -------
         array of bool
-            For each.
         """
         return ~self.is_missing(natural) | (self.missing == "may_be_filled")
 
@@ -390,7 +382,6 @@ class Feature:
         Returns
         -------
         array of bool
-            For each.
         """
         return np.asarray((now == then) | (self.is_missing(now) & self.is_missing(then)))
 
@@ -407,7 +398,6 @@ class Feature:
         Returns
         -------
         array of bool
-            For each.
         """
         if self.is_category:
             return np.asarray(now != then)
@@ -430,7 +420,6 @@ class Feature:
         Returns
         -------
         Feature
-            The copy.
 
         Raises
         ------
@@ -475,6 +464,15 @@ def _day(value: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         return value
     return int(day) if day.is_integer() and dates.FIRST <= day <= dates.LAST else str(value)
+
+
+def in_order(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Levels or classes, sorted where they can be, else as text."""
+    values = list(values)
+    try:
+        return tuple(sorted(values))
+    except TypeError:
+        return tuple(sorted(values, key=str))
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ import datetime
 import math
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Any
@@ -18,14 +18,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Fault, FcxWarning, SchemaError, did_you_mean
+from ..errors import DataError, Fault, FcxWarning, SchemaError, did_you_mean, some
 from ..text import words_of
 from . import dates
 from .column import first_label, float64, is_numeric, is_time, short_float
 from .definition import decimals_of, default_step, exact, is_too_fine
-from .feature import Feature, Level, plain
-from .orders import likely_order, order_lines
-from .validation import TIME_OF_DAY, is_of_kind, not_a_table
+from .feature import Feature, Level, in_order, plain
+from .validation import EMPTY, TIME_OF_DAY, is_of_kind, not_a_table
+from .words import likely_order, order_lines
 
 # Beyond this many decimals a file shows arithmetic, not precision.
 MOST_DECIMALS = 12
@@ -49,17 +49,8 @@ def decimal_step(values: NDArray[np.float64]) -> float | None:
     return None
 
 
-def whole_step(values: NDArray[np.float64]) -> int:
-    """How far rising whole numbers lie apart: the greatest divisor of their differences, or 1 if it may be chance."""
-    return _divisor(np.diff(values))
-
-
-def coarser(step: float, values: NDArray[np.float64]) -> float:
-    """A multiple of the step of which every value is a multiple too, such as 0.25; or the step itself."""
-    return float(_divisor(np.rint(values / step)) * exact(step))
-
-
 def _divisor(parts: NDArray[np.float64]) -> int:
+    """The greatest common divisor of whole numbers, or 1 if it may be chance."""
     divisor = int(np.gcd.reduce(parts.astype(np.int64))) if len(parts) + 1 >= FEWEST else 1
     is_meant = divisor > 1 and len(parts) * math.log(divisor) >= -math.log(CHANCE)
     return divisor if is_meant else 1
@@ -118,10 +109,9 @@ def guess_feature(name: str, column: pd.Series, *, sure: bool = False) -> tuple[
         kind = "ordinal" if dtype.ordered else "categorical"
         feature = _category(name, kind, levels_of(name, column))
         why = f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category"
-        return feature, _guess(feature, why, "" if feature.mutable else FIXED)
+        return _guessed(feature, why, "" if feature.mutable else FIXED)
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
-        feature = _category(name, "categorical", (False, True))
-        return feature, _guess(feature, "the column is boolean")
+        return _guessed(_category(name, "categorical", (False, True)), "the column is boolean")
     if not sure and tells_rows_apart(name, present):
         raise _no_feature(name, present)
     return _infer_number(name, column) if is_numeric(column) else _infer_text(name, present, sure)
@@ -157,45 +147,41 @@ def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
         raise unusable(name, f"holds whole numbers up to {largest}, too many to tell apart", remedy)
     if whole and len(distinct) == 2:
         levels = tuple(int(v) for v in distinct)
-        feature = _category(name, "categorical", levels)
         why = f"only two whole numbers occur, {levels[0]} and {levels[1]}"
-        return feature, _guess(feature, why, "Make it an integer if it is a count.")
-    low, high = float(distinct[0]), float(distinct[-1])
-    advice = "It is constant and cannot change." if low == high else ""
+        return _guessed(_category(name, "categorical", levels), why, "Make it an integer if it is a count.")
+    advice = CONSTANT if len(distinct) == 1 else ""
     if whole and len(column) > FEW and len(distinct) == len(column):
         advice = "No two rows are equal: leave it out if it is an identifier."
     return (_whole if whole else _decimal)(name, distinct, advice)
 
 
 def _whole(name: str, distinct: NDArray[np.float64], advice: str) -> tuple[Feature, Guess]:
-    low, high, step = float(distinct[0]), float(distinct[-1]), whole_step(distinct)
+    # How far rising numbers lie apart.
+    low, high, step = float(distinct[0]), float(distinct[-1]), _divisor(np.diff(distinct))
     feature = Feature(name, "integer", low=low, high=high, step=step)
     if step == 1:
-        return feature, _guess(feature, "every value is a whole number", advice)
+        return _guessed(feature, "every value is a whole number", advice)
     apart = f"a multiple of {step}" if low % step == 0 else f"a multiple of {step} above {feature.low}"
-    return feature, _guess(feature, f"every value is {apart}", _finer(step, 1, advice))
+    return _guessed(feature, f"every value is {apart}", _finer(step, 1, advice))
 
 
 def _decimal(name: str, distinct: NDArray[np.float64], advice: str) -> tuple[Feature, Guess]:
-    finest = decimal_step(distinct)
-    step = coarser(finest, distinct) if finest else default_step(float(distinct[0]), float(distinct[-1]))
-    low, high = widened(float(distinct[0]), float(distinct[-1]), step)
+    low, high, finest = float(distinct[0]), float(distinct[-1]), decimal_step(distinct)
+    # A multiple of the finest step of which every value is a multiple too, such as 0.25.
+    step = float(_divisor(np.rint(distinct / finest)) * exact(finest)) if finest else default_step(low, high)
+    low, high = widened(low, high, step)
     feature = Feature(name, "continuous", low=low, high=high, step=step)
     if finest is None:
-        return feature, _guess(
-            feature, "values have many decimals", f"Answers are rounded to {step:g}. {advice}".rstrip()
-        )
+        return _guessed(feature, "values have many decimals", f"Answers are rounded to {step:g}. {advice}".rstrip())
     if step != finest:
-        return feature, _guess(feature, f"every value is a multiple of {step:g}", _finer(step, finest, advice))
-    why = f"values have {feature.decimals} decimal{'s' * (feature.decimals != 1)}"
-    return feature, _guess(feature, why, advice)
+        return _guessed(feature, f"every value is a multiple of {step:g}", _finer(step, finest, advice))
+    return _guessed(feature, f"values have {feature.decimals} decimal{'s' * (feature.decimals != 1)}", advice)
 
 
 def _infer_date(name: str, column: pd.Series) -> tuple[Feature, Guess]:
     distinct = _distinct_days(name, column)
     feature = Feature(name, "date", low=distinct[0], high=distinct[-1])
-    why = "the values are dates"
-    return feature, _guess(feature, why, "It is constant and cannot change." if len(distinct) == 1 else "")
+    return _guessed(feature, "the values are dates", CONSTANT if len(distinct) == 1 else "")
 
 
 def _distinct_days(name: str, column: pd.Series) -> NDArray[np.float64]:
@@ -223,9 +209,8 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     levels = levels_of(name, present)
     types = sorted({type(v).__name__ for v in levels})
     if types != ["str"]:
-        verb = "holds" if len(types) == 1 else "mixes"
-        remedy = "Make them all text or all numbers."
-        raise unusable(name, f"{verb} values of type {' and '.join(types)}", remedy)
+        problem = f"{'holds' if len(types) == 1 else 'mixes'} values of type {' and '.join(types)}"
+        raise unusable(name, problem, "Make them all text or all numbers.")
     if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
         remedy = "Write dates as 2026-12-31, or convert the column with pd.to_datetime."
         raise unusable(name, f"holds dates that are not in ISO format, e.g. {levels[0]!r}", remedy)
@@ -239,12 +224,12 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
         raise unusable(name, f"holds numbers stored as text, e.g. {levels[0]!r}", remedy)
     if sum(numeric) > max(MAX_CODES, 0.9 * len(levels)):
         odd = next(v for v, number in zip(levels, numeric, strict=True) if not number)
-        remedy = "Make it missing (NaN) or a number."
-        raise unusable(name, f"holds numbers stored as text, but also {odd!r}", remedy)
+        raise unusable(name, f"holds numbers stored as text, but also {odd!r}", "Make it missing (NaN) or a number.")
     mostly_differ = len(present) > FEW and len(levels) > 0.5 * len(present)
     if len(levels) > MAX_LEVELS and not mostly_differ:
         raise unusable(name, f"has {len(levels):,} different values", "Merge its levels, or leave it out.")
-    is_loose = len(levels) == len(present) or len(levels) > MANY_LEVELS or _is_prose(levels)
+    is_prose = bool(np.median([len(str(level).split()) for level in levels]) >= PROSE)
+    is_loose = len(levels) == len(present) or len(levels) > MANY_LEVELS or is_prose
     if mostly_differ and is_loose and not sure:
         raise _no_feature(name, present)
     advice = "The levels look like numbers; convert the column if they are." if all(numeric) else ""
@@ -255,14 +240,10 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     if ordered and not advice:
         advice = f"If its levels have an order, such as this, write: {order_lines(ordered)}"
     why = "the values are codes, some of which begin with 0" if are_codes else "the values are text"
-    return feature, _guess(feature, why, advice if feature.mutable else FIXED)
+    return _guessed(feature, why, advice if feature.mutable else FIXED)
 
 
-def _is_prose(levels: tuple[Level, ...]) -> bool:
-    """Whether most levels are sentences."""
-    return bool(np.median([len(str(level).split()) for level in levels]) >= PROSE)
-
-
+CONSTANT = "It is constant and cannot change."
 FIXED = "With this many levels, answers leave it unchanged; if they may change it, set mutable = true in the schema."
 
 
@@ -281,19 +262,16 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
     # Whole numbers with missing values are stored as floats, but not written that way.
     if all(isinstance(v, float) and v.is_integer() for v in values):
         values = [int(v) for v in values]
-    try:
-        return tuple(sorted(values))
-    except TypeError:
-        return tuple(sorted(values, key=str))
+    return in_order(values)
 
 
-def _guess(feature: Feature, why: str, advice: str = "") -> Guess:
+def _guessed(feature: Feature, why: str, advice: str = "") -> tuple[Feature, Guess]:
     if feature.is_number:
         what = f"{feature.kind} from {bounds(feature)}"
         what += f" by {feature.step}" if feature.step != 1 or feature.kind == "continuous" else ""
     else:
         what = f"{feature.kind} with {len(feature.levels)} level{'s' * (len(feature.levels) != 1)}"
-    return Guess(feature.name, what, why, advice)
+    return feature, Guess(feature.name, what, why, advice)
 
 
 def distinct_values(name: str, column: pd.Series) -> NDArray[np.float64]:
@@ -301,10 +279,8 @@ def distinct_values(name: str, column: pd.Series) -> NDArray[np.float64]:
     values = float64(column)
     infinite = np.isinf(values)
     if infinite.any():
-        place, count = f"column {name!r}", int(infinite.sum())
-        remedy = "Replace it by a number."
-        fault = Fault(place, "is infinite", remedy, count, first_label(column, infinite))
-        raise SchemaError("", [fault])
+        place, count, first = f"column {name!r}", int(infinite.sum()), first_label(column, infinite)
+        raise SchemaError("", [Fault(place, "is infinite", "Replace it by a number.", count, first)])
     distinct = np.unique(values[~np.isnan(values)])
     if not len(distinct):
         raise unusable(name, "has no values at all", "Drop the column.")
@@ -354,16 +330,15 @@ def infer(
             else:
                 faults += error.faults
             continue
-        mutable = feature.mutable and name not in immutable
-        features.append(feature.replace(mutable=mutable, guessed=_domain(feature)))
+        domain = ("low", "high") if feature.is_number else ("levels",)
+        features.append(feature.replace(mutable=feature.mutable and name not in immutable, guessed=domain))
         guesses.append(guess)
     if not faults and not features:
-        faults = list(left_out.values())
-        _refuse(faults or [Fault("table", "has no feature columns")])
+        _refuse([*left_out.values()] or [Fault("table", "has no feature columns")])
     unusable_ones = [c for c in table.columns if any(f.place == f"column {c!r}" for f in faults)]
     _refuse(faults, f"; fix these columns, or leave them out with ignore={unusable_ones}")
     for name, fault in left_out.items():
-        warnings.warn(leaving_out(name, fault), FcxWarning, stacklevel=3)
+        warnings.warn(_leaving_out(name, fault), FcxWarning, stacklevel=3)
     for feature in features:
         if not feature.mutable and feature.name not in immutable:
             message = f"column {feature.name!r} has {len(feature.levels):,} levels. {FIXED}"
@@ -371,22 +346,7 @@ def infer(
     return tuple(features), tuple(guesses)
 
 
-def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
-    """Which of these columns are identifiers or free text, and why."""
-    found: dict[str, Fault] = {}
-    for name in names:
-        try:
-            # Only its name distinguishes an identifier from a number.
-            if not is_numeric(table[name]) or tells_rows_apart(name, table[name].dropna()):
-                guess_feature(name, table[name])
-        except NoFeature as error:
-            found[name] = error.faults[0]
-        except SchemaError:
-            continue
-    return found
-
-
-def leaving_out(name: str, fault: Fault, also: str = "") -> str:
+def _leaving_out(name: str, fault: Fault, also: str = "") -> str:
     """The message for an identifier that is left out, with the option that confirms it; `also` names alternatives."""
     agree = f"If that is right, confirm it with ignore=[{name!r}]"
     keep = f"To keep it unchanged in every row: immutable=[{name!r}]."
@@ -402,8 +362,7 @@ def _refuse(faults: list[Fault], remedy: str = "") -> None:
 
 def complete(features: Iterable[Feature], table: pd.DataFrame) -> tuple[Feature, ...]:
     """Fill in bounds, steps and levels that were left open, from the values of a table."""
-    done: list[Feature] = []
-    faults: list[Fault] = []
+    done, faults = list[Feature](), list[Fault]()
     for feature in features:
         try:
             done.append(feature if feature.is_complete else _filled(feature, table[feature.name]))
@@ -436,11 +395,6 @@ def _filled(feature: Feature, column: pd.Series) -> Feature:
     )
 
 
-def _domain(feature: Feature) -> tuple[str, ...]:
-    """The guessed parts of a fully guessed domain."""
-    return ("low", "high") if feature.is_number else ("levels",)
-
-
 def _table_faults(
     table: pd.DataFrame, label: str | None, immutable: tuple[str, ...], ignore: tuple[str, ...]
 ) -> list[Fault]:
@@ -469,3 +423,74 @@ def _table_faults(
     if not len(table):
         faults.append(Fault("table", "has no rows", "Give it at least one."))
     return faults
+
+
+# Roles of the columns of a user's table: one labels the rows, some are not features, the rest are
+
+
+def called_by(table: pd.DataFrame, index: str | None, schema: Container[object] | None, where: str) -> pd.DataFrame:
+    """The table with a column as its index, which is then not a feature."""
+    if index is None:
+        return table
+    faults = list(_index_faults(table, index, schema))
+    if faults:
+        raise DataError(where, faults)
+    return table.set_index(index)
+
+
+def _index_faults(table: pd.DataFrame, index: str, schema: Container[object] | None) -> Iterator[Fault]:
+    place = f"index {index!r}"
+    if index not in table.columns:
+        yield _no_column(place, index, table)
+        return
+    if schema is not None and index in schema:
+        yield Fault(place, "is also a feature of the schema", "Take it out of one.")
+    empty, again = table[index].isna(), table[index].duplicated()
+    if empty.any():
+        yield Fault(place, EMPTY, "Fill it in, or choose another column.", int(empty.sum()), empty.idxmax())
+    elif again.any():
+        problem = f"has the same value in several rows, e.g. {some(table[index][again].tolist()[:1])}"
+        yield Fault(place, problem, "Choose another column.", int(again.sum()), again.idxmax())
+
+
+def without_ignored(
+    table: pd.DataFrame, ignore: tuple[str, ...], features: tuple[str, ...], label: str | None, where: str = ""
+) -> pd.DataFrame:
+    """The table without ignored columns; unknown names, known features and the label are refused."""
+    faults = [_no_column(f"ignore {n!r}", n, table) for n in ignore if n not in table.columns]
+    faults += [
+        Fault(f"ignore {n!r}", "is also named as the label or as a feature", "Drop one of the two.")
+        for n in ignore
+        if n == label or n in features
+    ]
+    if faults:
+        raise DataError(where, faults)
+    return table.drop(columns=list(ignore))
+
+
+def without_identifiers(
+    table: pd.DataFrame, label: str, features: tuple[str, ...]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The table without identifiers, with a warning and a note for each; known `features` stay."""
+    others, found = [n for n in table.columns if n != label and n not in features], dict[str, Fault]()
+    for name in others:
+        try:
+            # Only its name distinguishes an identifier from a number.
+            if not is_numeric(table[name]) or tells_rows_apart(name, table[name].dropna()):
+                guess_feature(name, table[name])
+        except NoFeature as error:
+            found[name] = error.faults[0]
+        except SchemaError:
+            continue
+    # If nothing is left, the error about the schema says more.
+    if len(found) == len(others):
+        return table, ()
+    for name, fault in found.items():
+        message = _leaving_out(name, fault, f", or use it as the row labels with index={name!r}")
+        warnings.warn(message, FcxWarning, stacklevel=3)
+    notes = tuple(f"Left out {name!r}, which {fault.problem}." for name, fault in found.items())
+    return table.drop(columns=list(found)), notes
+
+
+def _no_column(place: str, name: str, table: pd.DataFrame) -> Fault:
+    return Fault(place, "is not a column", did_you_mean(name, table.columns) or f"The table has {some(table.columns)}.")

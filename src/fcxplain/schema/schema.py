@@ -24,37 +24,40 @@ FEW = 6
 """Levels of a category that are listed."""
 
 
-def summary(features: Sequence[Feature]) -> str:
-    """The number of features by kind, and how many of them may change."""
-    numbers, free = sum(f.is_number for f in features), sum(f.mutable for f in features)
-    categories = len(features) - numbers
-    kinds = f"{counted(numbers, 'number')}, {categories:,} categor{'y' if categories == 1 else 'ies'}"
-    return f"{counted(len(features), 'feature')} ({kinds}; {free:,} may change)"
-
-
-def glance(features: Sequence[Feature], guesses: Sequence[Guess]) -> Glance:
+def glance(schema: Schema) -> Glance:
     """A table with one line per feature."""
-    guessed = f"{counted(len(guesses), 'feature')} guessed from a table; report() says why" if guesses else ""
-    columns = [i for i, title in enumerate(HEAD) if title != "unit" or any(f.unit for f in features)]
-    cells = [(f.name, f.kind, values(f), f.unit, "yes" if f.mutable else "no") for f in features]
-    rows = [tuple(row[i] for i in columns) for row in cells]
-    table = grid([HEAD[i] for i in columns], rows, "feature")
-    return Glance(f"Schema: {summary(features)}", (guessed,) if guessed else (), grids=(table,))
+    guessed = f"{counted(len(schema.guesses), 'feature')} guessed from a table; report() says why"
+    columns = [i for i, title in enumerate(HEAD) if title != "unit" or any(f.unit for f in schema)]
+    cells = [(f.name, f.kind, values(f), f.unit, "yes" if f.mutable else "no") for f in schema]
+    table = grid([HEAD[i] for i in columns], [tuple(row[i] for i in columns) for row in cells], "feature")
+    return Glance(f"Schema: {schema.summary}", (guessed,) if schema.guesses else (), grids=(table,))
 
 
 def line(feature: Feature) -> str:
     """A feature in one line."""
-    kept = "".join((_guessed(feature), "" if feature.mutable else ", immutable", _gaps(feature)))
     unit = f" {feature.unit}" if feature.unit else ""
+    legal = f"{bounds(feature)}{unit} by {feature.step}" if feature.is_number else _levels(feature)
+    fixed = "" if feature.mutable else ", immutable"
+    return f"{feature.name}: {feature.kind}, {legal}{_guessed(feature)}{fixed}{_gaps(feature)}"
+
+
+def values(feature: Feature) -> str:
+    """The legal values of a feature, as text."""
+    if not feature.is_complete:
+        return "not known yet"
+    legal = _levels(feature)
     if feature.is_number:
-        return f"{feature.name}: {feature.kind}, {bounds(feature)}{unit} by {feature.step}{kept}"
-    return f"{feature.name}: {feature.kind}, {_levels(feature)}{kept}"
+        step = f"{feature.step:,.12g}"
+        days = "day" if feature.step == 1 else f"{step} days"
+        by = days if feature.kind == "date" else step
+        legal = f"{feature.text(feature.low)} to {feature.text(feature.high)} by {by}"
+    return f"{legal}{_guessed(feature)}{_gaps(feature)}"
 
 
 def _guessed(feature: Feature) -> str:
     """Which part of a domain is guessed."""
-    bounds = [name for name in feature.guessed if name != "levels"]
-    what = "levels" if "levels" in feature.guessed else "bounds" if len(bounds) == 2 else "".join(bounds)
+    sides = [name for name in feature.guessed if name != "levels"]
+    what = "levels" if "levels" in feature.guessed else "bounds" if len(sides) == 2 else "".join(sides)
     return f" ({what} guessed)" if what else ""
 
 
@@ -63,23 +66,8 @@ def _gaps(feature: Feature) -> str:
     return f", missing: {feature.missing.replace('_', ' ')}" if feature.missing else ""
 
 
-def values(feature: Feature) -> str:
-    """The legal values of a feature, as text."""
-    if not feature.is_complete:
-        return "not known yet"
-    known = (
-        f"{feature.text(feature.low)} to {feature.text(feature.high)} by {_step(feature)}" if feature.is_number else ""
-    )
-    return f"{known or _levels(feature)}{_guessed(feature)}{_gaps(feature)}"
-
-
 def _levels(feature: Feature) -> str:
     return f"{len(feature.levels)} levels: {some(feature.levels, FEW)}"
-
-
-def _step(feature: Feature) -> str:
-    step = f"{feature.step:,.12g}"
-    return step if feature.kind != "date" else "day" if feature.step == 1 else f"{step} days"
 
 
 Natural = Mapping[str, NDArray[Any]]
@@ -167,10 +155,9 @@ class Schema:
         return {f.name: f for f in self.features}
 
     def __getitem__(self, name: str) -> Feature:
-        feature = self._by_name.get(name)
-        if feature is not None:
-            return feature
-        raise also(SchemaError, KeyError)(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
+        if name not in self._by_name:
+            raise also(SchemaError, KeyError)(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
+        return self._by_name[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -185,15 +172,17 @@ class Schema:
         return "\n".join(map(line, self.features))
 
     def __repr__(self) -> str:
-        return glance(self.features, self.guesses).text()
+        return glance(self).text()
 
     def _repr_html_(self) -> str:
-        return glance(self.features, self.guesses).html()
+        return glance(self).html()
 
     @property
     def summary(self) -> str:
         """The number of features by kind, e.g. "5 features (2 numbers, 3 categories; 4 may change)"."""
-        return summary(self.features)
+        numbers, categories = len(self.numbers), len(self.categories)
+        kinds = f"{counted(numbers, 'number')}, {categories:,} categor{'y' if categories == 1 else 'ies'}"
+        return f"{counted(len(self), 'feature')} ({kinds}; {len(self.mutable):,} may change)"
 
     @classmethod
     def infer(
@@ -230,8 +219,7 @@ class Schema:
         SchemaError
             If a column cannot be a feature, or a name is not a column.
         """
-        kept, left = named(immutable), named(ignore)
-        return cls(*inference.infer(table, label=label, immutable=kept, ignore=left))
+        return cls(*inference.infer(table, label=label, immutable=named(immutable), ignore=named(ignore)))
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Schema:
@@ -245,7 +233,6 @@ class Schema:
         Returns
         -------
         Schema
-            What it says.
 
         Raises
         ------
@@ -266,7 +253,6 @@ class Schema:
         Returns
         -------
         str
-            The text.
         """
         return toml.write(self.features, self.guesses, self.classes, path)
 
@@ -282,7 +268,6 @@ class Schema:
         Returns
         -------
         Schema
-            What it says.
         """
         features, classes = toml.content_from(data)
         return cls(features, classes=classes)
@@ -293,7 +278,6 @@ class Schema:
         Returns
         -------
         dict
-            What JSON can hold.
         """
         features = {"features": {f.name: toml.fields_of(f) for f in self.features}}
         return features | ({"classes": dict(self.classes)} if self.classes else {})
@@ -320,7 +304,6 @@ class Schema:
         Returns
         -------
         str
-            A line per feature.
         """
         if not self.guesses:
             return "Nothing was guessed."
@@ -340,7 +323,6 @@ class Schema:
         Returns
         -------
         Schema
-            The copy.
         """
         changed = self[name].replace(**changes)
         return replace(self, features=tuple(changed if f.name == name else f for f in self.features))
@@ -356,7 +338,6 @@ class Schema:
         Returns
         -------
         Schema
-            The copy.
 
         Raises
         ------
@@ -380,7 +361,6 @@ class Schema:
         Returns
         -------
         Schema
-            The copy.
         """
         if all(f.is_complete for f in self.features):
             return self
@@ -433,7 +413,6 @@ class Schema:
         Returns
         -------
         DataFrame
-            Without other columns.
 
         Raises
         ------
@@ -454,7 +433,6 @@ class Schema:
         Returns
         -------
         DataFrame of bool
-            Row by column.
         """
         return table[[n for n in self.names if n in table.columns]].isna()
 
@@ -471,7 +449,6 @@ class Schema:
         Returns
         -------
         dict of arrays
-            By name.
         """
         return {n: column.natural(self[n], table[n]) for n in (names if names is not None else self.names)}
 
@@ -492,7 +469,6 @@ class Schema:
         Returns
         -------
         DataFrame
-            The rows.
         """
         kept = {} if dtypes is None else dict(dtypes)
         index = pd.RangeIndex(len(natural[self.names[0]])) if index is None else index
@@ -512,7 +488,6 @@ class Schema:
         Returns
         -------
         dict of float
-            By name.
         """
         return {n: _unit(self[n], column.natural(self[n], table[n])) for n in self.numbers}
 

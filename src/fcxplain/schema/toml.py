@@ -42,25 +42,25 @@ _HEADER = (
 
 def fields_of(feature: Feature) -> dict[str, Any]:
     """The fields worth writing: those that are set, and always whether the feature may change."""
-    data: dict[str, Any] = {"kind": feature.kind}
-    if feature.is_number:
-        known: dict[str, Any] = {"low": feature.low, "high": feature.high}
-        if feature.kind == "date":
-            known = {side: None if day is None else feature.text(day) for side, day in known.items()}
-        if feature.kind == "continuous" or feature.step != 1:
-            known["step"] = feature.step
-        data |= {k: v for k, v in known.items() if v is not None}
-    else:
-        data["levels"] = list(feature.levels)
-        if feature.kind == "ordinal":
-            data["ranks"] = list(feature.ranks)
-    data["mutable"] = feature.mutable
-    if feature.guessed:
-        data["guessed"] = list(feature.guessed)
-    if feature.missing is not None:
-        data["missing"] = feature.missing
-    labels = {str(level): label for level, label in feature.labels.items()}
-    return data | {k: v for k, v in (("label", feature.label), ("unit", feature.unit), ("labels", labels)) if v}
+    bounds: list[Any] = [feature.low, feature.high]
+    if feature.kind == "date":
+        bounds = [None if day is None else feature.text(day) for day in bounds]
+    is_usual = feature.kind != "continuous" and feature.step == 1
+    every = {
+        "kind": feature.kind,
+        "low": bounds[0],
+        "high": bounds[1],
+        "step": None if is_usual else feature.step,
+        "levels": list(feature.levels) if feature.is_category else None,
+        "ranks": list(feature.ranks) if feature.kind == "ordinal" else None,
+        "mutable": feature.mutable,
+        "guessed": list(feature.guessed) or None,
+        "missing": feature.missing,
+        "label": feature.label or None,
+        "unit": feature.unit or None,
+        "labels": {str(level): label for level, label in feature.labels.items()} or None,
+    }
+    return {field: value for field, value in every.items() if value is not None}
 
 
 def content_from(data: Mapping[str, Any]) -> Content:
@@ -148,7 +148,7 @@ def write(
     for feature in features:
         table = tomlkit.table()
         if feature.name in reasons:
-            table.add(tomlkit.comment(_one_line(reasons[feature.name])))
+            table.add(tomlkit.comment(one_line(reasons[feature.name])))
         for key, value in fields_of(feature).items():
             table.add(key, value)
         tables.add(feature.name, table)
@@ -165,5 +165,6 @@ def write(
     return text
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Text that a comment can hold."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -23,8 +23,6 @@ EMPTY = "is empty or marked as missing, e.g. n/a"
 """The problem of a column with a missing value."""
 GAPS = "Fill it in or leave the row out, or give the model an imputer and fit it on rows with gaps."
 """The remedy."""
-
-
 FRACTION = ("is not a whole number", "Round it, or make the feature continuous.")
 TIME_OF_DAY = ("has a time of day", "Keep the day alone, e.g. with .dt.normalize(), or make it a number of hours.")
 
@@ -47,19 +45,13 @@ def not_a_table(given: object) -> Fault:
     return Fault("table", f"is a {type(given).__name__}, not a pandas DataFrame", remedy)
 
 
-def faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
-    """Every fault of the table: absent, duplicate or mistyped columns, missing and illegal values."""
-    return read(features, table)[1]
-
-
 def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, NDArray[Any]], list[Fault]]:
-    """Natural columns and every fault in one pass: reading text is most of the work."""
+    """Natural columns and every fault (of columns and of values) in one pass: reading text is most of the work."""
     natural: dict[str, NDArray[Any]] = {}
     found = column_faults(features, table)
-    count = Counter(table.columns) if found and isinstance(table, pd.DataFrame) else Counter()
-    unread = {f.name for f in features if count[f.name] != 1} if found else set()
+    count = Counter(table.columns) if isinstance(table, pd.DataFrame) else Counter()
     for feature in features:
-        if feature.name not in unread:
+        if count[feature.name] == 1:
             natural[feature.name], new = read_column(feature, table[feature.name])
             found += new
     return natural, found
@@ -116,7 +108,8 @@ class ColumnFault:
     @property
     def fault(self) -> Fault:
         """All of it as one fault."""
-        return _fault(self.column, self.rows, self.problem, self.remedy)
+        first, count = first_label(self.column, self.rows), int(self.rows.sum())
+        return Fault(f"column {self.column.name!r}", self.problem, self.remedy, count, first)
 
     def reason(self, row: int) -> str:
         """What is wrong with one row."""
@@ -145,7 +138,7 @@ def read_cells(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[
         return values, []
     if feature.is_category:
         return values, [] if values.min() >= 0 else list(_level_faults(feature, column, values))
-    is_whole = not feature.is_whole or column.dtype.kind in "iu" or _all_whole(values)
+    is_whole = not feature.is_whole or column.dtype.kind in "iu" or bool((values == np.rint(values)).all())
     low, high = _or(feature.low, -MAX_FLOAT), _or(feature.high, MAX_FLOAT)
     is_clean = is_whole and low <= values.min() and values.max() <= high
     return values, [] if is_clean else list(_number_faults(feature, column, values))
@@ -156,10 +149,6 @@ def is_of_kind(feature: Feature, column: pd.Series) -> bool:
     if feature.kind == "date":
         return is_date_column(column) or not column.notna().any()
     return is_numeric(column) or bool(is_bool_dtype(column.dtype))
-
-
-def _all_whole(values: NDArray[np.float64]) -> bool:
-    return bool((values == np.rint(values)).all())
 
 
 def _mixed(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[ColumnFault]]:
@@ -252,10 +241,6 @@ def _level_remedy(feature: Feature, value: Any) -> str:
 
 def _missing(column: pd.Series, rows: NDArray[np.bool_]) -> ColumnFault:
     return ColumnFault(column, rows, EMPTY, GAPS, EMPTY)
-
-
-def _fault(column: pd.Series, rows: NDArray[np.bool_], problem: str, remedy: str) -> Fault:
-    return Fault(f"column {column.name!r}", problem, remedy, int(rows.sum()), first_label(column, rows))
 
 
 def _bound(feature: Feature, bound: float | None) -> str:

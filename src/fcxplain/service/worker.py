@@ -33,7 +33,7 @@ from ..explanation.wording import amount, change_texts, class_words, short
 from ..overrides import Overrides
 from ..progress import Progress
 from ..rules import in_words, notation, parse_rules
-from ..schema.personal import is_inborn, is_personal
+from ..schema.words import is_inborn, is_personal
 from ..task import Task
 from .answers import HEAD, Data
 from .receipts import held_against

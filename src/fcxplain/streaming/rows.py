@@ -23,7 +23,7 @@ from ..overrides.overrides import as_written, positions
 from ..schema import Feature
 from ..schema.column import is_numeric
 from ..schema.feature import plain
-from ..schema.roles import called_by
+from ..schema.inference import called_by
 from ..storage import Place, is_several, table_files
 from ..task import Task
 

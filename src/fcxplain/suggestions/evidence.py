@@ -57,30 +57,18 @@ FEW = 12
 OFTEN = 0.05
 
 
-@dataclass(frozen=True)
-class Division:
-    """An interval of values that occur, both ends included."""
-
-    low: float
-    high: float
-
-    @property
-    def is_point(self) -> bool:
-        """Whether it holds a single value."""
-        return self.low == self.high
-
-
 @dataclass(frozen=True, eq=False)
 class ValueColumn:
     """A feature's values (numbers, ranks of an ordinal, codes of a category; missing is NaN) and their parts.
 
-    `natural` are the same values in the schema's form. `part_of` is the part of each row, -1 if its value is missing.
+    `natural` are the same values in the schema's form. `parts` are intervals of values that occur, `parts x 2`, both
+    ends included; `part_of` is the part of each row, -1 if its value is missing.
     """
 
     feature: Feature
     natural: NDArray[Any] = field(repr=False)
     values: Floats = field(repr=False)
-    parts: tuple[Division, ...]
+    parts: Floats = field(repr=False)
     part_of: NDArray[np.int64] = field(repr=False)
 
     @property
@@ -111,7 +99,7 @@ class ValueColumn:
         if not self.is_ordered:
             return one
         upwards = np.triu(np.ones((count, count), dtype=bool))[1:]
-        points = one[[p.is_point for p in self.parts]] if self.feature.is_number else one[:0]
+        points = one[self.parts[:, 0] == self.parts[:, 1]] if self.feature.is_number else one[:0]
         return np.unique(np.concatenate([upwards, ~upwards, points]), axis=0)
 
 
@@ -127,28 +115,25 @@ def _column(feature: Feature, natural: NDArray[Any]) -> ValueColumn:
     if feature.is_number:
         values = np.where(np.isfinite(natural), natural, np.nan)
         parts = _stretches(values[~np.isnan(values)])
-        ends = np.asarray([p.high for p in parts])
-        return ValueColumn(
-            feature, natural, values, parts, np.where(np.isnan(values), -1, np.searchsorted(ends, values))
-        )
+        part_of = np.where(np.isnan(values), -1, np.searchsorted(parts[:, 1], values))
+        return ValueColumn(feature, natural, values, parts, part_of)
     measure = feature.rank_of_level if feature.kind == "ordinal" else np.arange(len(feature.levels), dtype=np.float64)
     ranks, places = np.unique(measure, return_inverse=True)
-    parts = tuple(Division(float(r), float(r)) for r in ranks)
-    known = natural >= 0
-    values = np.where(known, measure[natural], np.nan)
-    return ValueColumn(feature, natural, values, parts, np.where(known, places[natural], -1))
+    parts = np.column_stack([ranks, ranks])
+    known, code = natural >= 0, np.maximum(natural, 0)
+    values = np.where(known, measure[code], np.nan)
+    return ValueColumn(feature, natural, values, parts, np.where(known, places[code], -1))
 
 
-def _stretches(known: Floats) -> tuple[Division, ...]:
+def _stretches(known: Floats) -> Floats:
     """The parts of a number: its values if they are few, else below, at and above a frequent value."""
     values, counts = np.unique(known, return_counts=True)
     if len(values) <= FEW:
-        return tuple(Division(float(v), float(v)) for v in values)
+        return np.column_stack([values, values])
     mode = int(counts.argmax())
-    if counts[mode] < OFTEN * len(known):
-        return (Division(float(values[0]), float(values[-1])),)
-    runs = [values[:mode], values[mode : mode + 1], values[mode + 1 :]]
-    return tuple(Division(float(run[0]), float(run[-1])) for run in runs if len(run))
+    often = counts[mode] >= OFTEN * len(known)
+    runs = [values[:mode], values[mode : mode + 1], values[mode + 1 :]] if often else [values]
+    return np.asarray([run[[0, -1]] for run in runs if len(run)])
 
 
 def made_up(columns: Mapping[str, ValueColumn], rows: int, seed: tuple[int, ...]) -> Natural:

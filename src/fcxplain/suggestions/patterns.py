@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
@@ -20,11 +19,9 @@ def order_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Write
         return
     known = first.known & second.known
     x, y = first.values[known], second.values[known]
-    if not len(x) or (x > y).any():
-        return
     same = bool((x == y).all())
-    if same and a.name > b.name:
-        # The reverse order of the pair yields it.
+    # The reverse order of a pair of equals yields it.
+    if not len(x) or (x > y).any() or (same and a.name > b.name):
         return
     excluded = pairs_above(x, y) / len(x)
     names = frozenset((a.name, b.name))
@@ -102,41 +99,23 @@ LEAST_SHARP = 0.15
 Ends = tuple[float | None, float | None]
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A set of parts of a feature, the bounds that come with it, and their evidence."""
-
-    chosen: Bools
-    ends: Ends
-    support: int
-    excluded: int
-    sharp: float
-
-
 def range_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Writer) -> Iterator[Candidate]:
     """Rules by which a condition on the first feature bounds the second, a number or an ordinal."""
     pair = _Pair(first, second)
     names = frozenset((first.feature.name, second.feature.name))
-    for chosen, ends in pair.bounded(bar):
-        found = pair.sharp(chosen, ends)
-        said = None if found is None else _written(first, second, found, writer)
-        if found is None or said is None:
+    for chosen, bounds in pair.bounded(bar):
+        ends, support, excluded, sharp = pair.sharp(chosen, bounds)
+        if ends == (None, None):
             continue
-        text, support = said
-        expected = found.support * found.excluded / pair.rows
-        yield Candidate(text, "range", names, support, expected, expected / pair.rows, found.sharp)
-
-
-def _written(first: ValueColumn, second: ValueColumn, found: _Found, writer: Writer) -> tuple[str, int] | None:
-    """The text of the rule, and the number of rows that it applies to."""
-    if _leaves_one(first, found.chosen):
-        # "Every level but one stays within" reads better as "values beyond have that level".
-        condition, consequence = writer.beyond(second, *found.ends), writer.chosen(first, ~found.chosen)
-        support = found.excluded
-    else:
-        condition, consequence = writer.chosen(first, found.chosen), writer.between(second, *found.ends)
-        support = found.support
-    return None if condition is None or consequence is None else (f"{condition} => {consequence}", support)
+        expected, applies = support * excluded / pair.rows, support
+        if _leaves_one(first, chosen):
+            # "Every level but one stays within" reads better as "values beyond have that level".
+            condition, consequence, applies = writer.beyond(second, *ends), writer.chosen(first, ~chosen), excluded
+        else:
+            condition, consequence = writer.chosen(first, chosen), writer.between(second, *ends)
+        if condition is not None and consequence is not None:
+            text, share = f"{condition} => {consequence}", expected / pair.rows
+            yield Candidate(text, "range", names, applies, expected, share, sharp)
 
 
 def _leaves_one(column: ValueColumn, chosen: Bools) -> bool:
@@ -174,20 +153,17 @@ class _Pair:
         ]
         yield from found if self.first.is_ordered else _merged(self.first, found)
 
-    def sharp(self, chosen: Bools, ends: Ends) -> _Found | None:
-        """The bounds at which the data ends abruptly instead of thinning out; None if there are none."""
+    def sharp(self, chosen: Bools, ends: Ends) -> tuple[Ends, int, int, float]:
+        """The bounds at which the data ends abruptly instead of thinning out, rows inside and beyond, and how sharp."""
         group = self.second.values[self.known & chosen[self.first.part_of]]
-        low, high = ends
-        kept, excluded, sharps = [], 0, []
-        for end, everyone, mine in ((low, self.ordered, group), (_minus(high), -self.ordered[::-1], -group)):
+        kept, excluded, sharps = [], 0, [1.0]
+        for end, everyone, mine in ((ends[0], self.ordered, group), (_minus(ends[1]), -self.ordered[::-1], -group)):
             sharp = 0.0 if end is None else sharpness(everyone, mine, end)
             kept.append(end if sharp >= LEAST_SHARP else None)
             if end is not None and sharp >= LEAST_SHARP:
                 excluded += int(np.searchsorted(everyone, end, side="left"))
                 sharps.append(sharp)
-        if not sharps:
-            return None
-        return _Found(chosen, self._rounded(kept[0], _minus(kept[1])), len(group), excluded, min(sharps))
+        return self._rounded(kept[0], _minus(kept[1])), len(group), excluded, min(sharps)
 
     def _rounded(self, low: float | None, high: float | None) -> Ends:
         """The bounds rounded, without crossing any value that occurs."""

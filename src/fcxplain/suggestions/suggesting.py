@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, permutations
+from itertools import islice, permutations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
 from ..rules import Rule, holds, in_words, parse
-from ..schema import Natural, Schema
-from ..schema.personal import is_inborn, is_personal
-from .evidence import LEAST_SHARE, Bar, Bools, ValueColumn, columns_of, made_up, pairs_of
-from .names_and_graph import edge_rules, name_rules
+from ..schema import Feature, Natural, Schema
+from ..schema.words import is_inborn, is_personal, says_nothing
+from ..text import words_of
+from .evidence import LEAST_SHARE, Bar, Bools, ValueColumn, columns_of, generator, made_up, pairs_of
 from .patterns import level_rules, order_rules, range_rules
 from .suggestion import Candidate, Suggestion, Writer
 
@@ -56,9 +57,8 @@ def weighed_rows(
     """Suggestions from rules that no row breaks, with their weights: strongest first, implied ones last."""
     rows = made_up(columns, ROWS, (seed,))
     by_pair: dict[frozenset[str], list[Candidate]] = defaultdict(list)
-    strongest = sorted(candidates, key=lambda c: (-_plain(c) * c.share, c.text))
     read = 0
-    for candidate in strongest:
+    for candidate in sorted(candidates, key=lambda c: (-_plain(c) * c.share, c.text)):
         if read < MOST and len(by_pair[candidate.features]) < MOST_OF_PAIR:
             by_pair[candidate.features].append(candidate)
             read += 1
@@ -145,6 +145,113 @@ def weighed_changes(
     return sorted(found, key=lambda s: (-s.strength, s.rule.text))
 
 
+# Names of features, and edges of a graph
+
+TIME = frozenset({"age", "tenure", "seniority", "experience"})
+# "years at company", "months employed": time up to now, not an agreed period such as that of a loan.
+STRETCHES = re.compile(
+    r"\b(years|months|yrs) (at|in|of|with|since|employed|working|worked)\b|\b(working|service) (years|months|yrs)\b"
+)
+ATTAINED = frozenset({"education", "educational", "educ", "edu", "schooling", "degree", "qualification", "diploma"})
+# Next to one of these, "age" or "education" means something else: an average, a limit.
+NOT = frozenset({"average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "std", "limit"})
+
+ONE_MOMENT = "a snapshot of rows cannot show it"
+
+
+def only_grows(feature: Feature) -> bool:
+    """Whether the name suggests passing time: age, tenure, years at something."""
+    words = words_of(feature.name)
+    is_time = bool(TIME & set(words)) or STRETCHES.search(" ".join(words)) is not None
+    return _is_ordered(feature) and is_time and not NOT & set(words)
+
+
+def is_attained(feature: Feature) -> bool:
+    """Whether the name suggests something that is not lost once attained."""
+    words = set(words_of(feature.name))
+    return _is_ordered(feature) and bool(ATTAINED & words) and not NOT & words
+
+
+def _nothing_said(feature: Feature, writer: Writer) -> str:
+    """Levels such as "unknown" that cannot be advice, as a condition on the feature; empty if there are none."""
+    written = [writer.level(str(level)) for level in feature.levels if says_nothing(level)]
+    if not written or len(written) == len(feature.levels) or None in written:
+        return ""
+    return f"!= {written[0]}" if len(written) == 1 else f"not in {{{', '.join(map(str, written))}}}"
+
+
+def _is_ordered(feature: Feature) -> bool:
+    values = len(set(feature.ranks)) if feature.is_category else (feature.top or 0) + 1
+    return feature.kind != "categorical" and values > 2
+
+
+def name_rules(features: Iterable[Feature], writer: Writer) -> Iterator[tuple[Candidate, str]]:
+    """Rules that names suggest, each with the reason."""
+    free = [f for f in features if f.mutable]
+    for f in free:
+        new, old = writer.name(f.name), writer.name(f.name, primed=False)
+        fixed = f"the name {f.name!r} suggests that it cannot be changed" if is_inborn(f) else is_personal(f)
+        if fixed:
+            yield Candidate(f"{new} == {old}", "frozen", frozenset({f.name})), f"{fixed}; {ONE_MOMENT}"
+            continue
+        beyond = _nothing_said(f, writer)
+        if beyond:
+            why = "this level means that nothing is known, so it is not advice; rows that have it may keep it"
+            yield Candidate(f"{new} == {old} or {new} {beyond}", "never becomes", frozenset({f.name})), why
+        is_time, lasts = only_grows(f), is_attained(f)
+        if is_time or lasts:
+            what = "time, which only increases" if is_time else "something that is not lost once attained"
+            why = f"the name {f.name!r} suggests {what}; {ONE_MOMENT}"
+            yield Candidate(f"{new} >= {old}", "never falls", frozenset({f.name})), why
+    ages = [f for f in free if "age" in words_of(f.name) and only_grows(f)]
+    for f, age in product([f for f in free if is_attained(f)], ages):
+        why = f"the names suggest that {f.name!r} takes time to attain and that {age.name!r} is time; {ONE_MOMENT}"
+        yield (
+            Candidate(f"{writer.rise(f.name)} => {writer.rise(age.name)}", "takes time", frozenset({f.name, age.name})),
+            why,
+        )
+
+
+# The share of pairs of rows, differing in both features, that must move in the same (or the opposite) direction.
+LEAST_AGREEMENT = 0.6
+# The number of standard errors by which agreement must differ from chance.
+LEAST_SURPRISE = 5.0
+
+
+def edge_rules(
+    graph: CausalGraph, columns: Mapping[str, ValueColumn], writer: Writer, seed: int
+) -> Iterator[tuple[Candidate, str]]:
+    """Rules that edges between numbers and ordinals suggest, each with the reason."""
+    known = {n: c for n, c in columns.items() if c.is_ordered and c.feature.mutable}
+    both_ways = [(b, a) for a, b in graph.undirected]
+    for cause, effect in (*graph.directed, *graph.undirected, *both_ways):
+        if cause in known and effect in known:
+            rising, falling = _moves(known[cause], known[effect], seed)
+            both, most = rising + falling, max(rising, falling)
+            # One direction is much more common than the other, and not by chance.
+            is_surprising = abs(rising - falling) > LEAST_SURPRISE * both**0.5
+            if is_surprising and most >= LEAST_AGREEMENT * both:
+                is_arrow = (cause, effect) in graph.directed
+                up = rising > falling
+                # If the direction is unknown, claim less: only that the other feature does not move the opposite way.
+                sign = (">" if up else "<") + "=" * (not is_arrow)
+                moved = f"{writer.name(cause)} {sign} {writer.name(cause, primed=False)}"
+                text, names = f"{writer.rise(effect)} => {moved}", frozenset((cause, effect))
+                edge = f"{cause} -> {effect}" if is_arrow else f"{cause} -- {effect}, direction unknown"
+                seen = f"{'more' if up else 'less'} {cause} in {100 * most / both:.0f} of 100 pairs"
+                why = f"the graph has {edge}; of two rows, the one with more {effect} has {seen}"
+                yield Candidate(text, "moves with", names, most), why
+
+
+def _moves(cause: ValueColumn, effect: ValueColumn, seed: int) -> tuple[int, int]:
+    """The number of pairs of rows in which cause and effect move in the same direction, and in opposite ones."""
+    names = (cause.feature.name, effect.feature.name)
+    drawn = generator("\n".join(names), seed).permutation(np.flatnonzero(cause.known & effect.known))
+    first, second = drawn[: len(drawn) // 2 * 2].reshape(2, -1)
+    steps = [np.sign(column.values[second] - column.values[first]) for column in (cause, effect)]
+    return int((steps[0] * steps[1] > 0).sum()), int((steps[0] * steps[1] < 0).sum())
+
+
 LEAST_SUPPORT = 30
 
 
@@ -215,12 +322,9 @@ def suggest(
 
 
 def _check(schema: Schema, graph: CausalGraph | None, least_support: int) -> None:
-    faults = []
-    if least_support < 1:
-        faults.append(Fault("least_support", f"is {least_support}", "Give 1 or more."))
-    for name in () if graph is None else graph.nodes:
-        if name not in schema:
-            faults.append(Fault(f"node {name!r}", "of the graph is not a feature", did_you_mean(name, schema.names)))
+    faults = [Fault("least_support", f"is {least_support}", "Give 1 or more.")] if least_support < 1 else []
+    unknown = [] if graph is None else [name for name in graph.nodes if name not in schema]
+    faults += [Fault(f"node {n!r}", "of the graph is not a feature", did_you_mean(n, schema.names)) for n in unknown]
     if faults:
         raise DataError("suggest", faults)
 

@@ -81,9 +81,9 @@ class Candidate:
     text: str
     kind: Kind
     features: frozenset[str]
-    support: int
-    expected: float
-    share: float
+    support: int = 0
+    expected: float = 0.0
+    share: float = 0.0
     sharp: float = 1.0
 
 
@@ -139,15 +139,13 @@ class Writer:
         if not len(places) or places[-1] - places[0] + 1 != len(places):
             return None
         first, last = places[0], places[-1]
-        parts, name = column.parts, self.name(column.feature.name)
-        if first == last and parts[first].is_point:
-            return self._exactly(column, parts[first].low)
-        if not parts[first].is_point and first == last > 0:
-            return f"{name} > {self._value(column, parts[first - 1].high)}"
-        if not parts[first].is_point and first == last == 0:
-            return f"{name} < {self._value(column, parts[1].low)}"
-        low = parts[first].low if first else None
-        return self.between(column, low, parts[last].high if last < len(parts) - 1 else None)
+        (low, high), name = column.parts.T.tolist(), self.name(column.feature.name)
+        if first == last and low[first] == high[first]:
+            return self._exactly(column, low[first])
+        if first == last and low[first] < high[first]:
+            value = self._value(column, high[first - 1] if first else low[1])
+            return f"{name} {'>' if first else '<'} {value}"
+        return self.between(column, low[first] if first else None, high[last] if last < len(low) - 1 else None)
 
     def _exactly(self, column: ValueColumn, value: float | None) -> str | None:
         if value is None:
@@ -161,19 +159,16 @@ class Writer:
             return None
         if column.feature.is_number:
             return _written(column, value)
-        return self._level(column, column.feature.ranks.index(int(value)))
+        return self.level(str(column.feature.levels[column.feature.ranks.index(int(value))]))
 
     def _listed(self, column: ValueColumn, codes: list[int], *, negated: bool) -> str | None:
-        levels = [self._level(column, code) for code in codes]
+        levels = [self.level(str(column.feature.levels[code])) for code in codes]
         if not levels or len(levels) > MOST_LISTED or None in levels:
             return None
         name = self.name(column.feature.name)
         if len(levels) == 1:
             return f"{name} {'!=' if negated else '=='} {levels[0]}"
         return f"{name} {'not in' if negated else 'in'} {{{', '.join(map(str, levels))}}}"
-
-    def _level(self, column: ValueColumn, code: int) -> str | None:
-        return self.level(str(column.feature.levels[code]))
 
     def level(self, text: str) -> str | None:
         """A level, quoted unless it is a plain word; None if the language cannot write it."""

@@ -23,7 +23,7 @@ from ...rules import in_words
 from ...schema import Feature, Schema
 from ...schema.dates import day_of
 from ...schema.definition import is_missing
-from ...schema.personal import is_inborn, is_personal
+from ...schema.words import is_inborn, is_personal
 from ..certificate import Change
 from ..checks import needed_scores
 from ..reasons import Obstacle, Relaxation, Status
