@@ -28,7 +28,7 @@ from fcxplain.benchmark.speed.speed import ALONE, LARGE, MEASURED
 from fcxplain.benchmark.studies import STUDIES
 from fcxplain.classifier import KINDS
 from fcxplain.cli import app, console
-from fcxplain.cli.manners import FAULT_OF_OURS, STOPPED, App, as_options, end
+from fcxplain.cli.console import FAULT_OF_OURS, STOPPED, App, as_options, end
 from fcxplain.cli.progress import SILENCE, Work
 from fcxplain.datasets import DATASETS, load_table
 from fcxplain.datasets.source import load_features

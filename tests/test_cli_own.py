@@ -18,8 +18,8 @@ import pytest
 from commands import run
 from fcxplain import FCx, load_table
 from fcxplain.classifier import KINDS
-from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.progress import Work
+from fcxplain.cli.tables import TRAINED
 from fcxplain.datasets import read_table
 from fcxplain.datasets.source import Source, read_rows
 from fcxplain.files import only_run

@@ -18,7 +18,7 @@ import small_problems
 from effort import examples
 from fcxplain import FcxError, plots
 from fcxplain.explanation import Explanation, Status, steps_of
-from fcxplain.plots.changes import GROUPS
+from fcxplain.plots.answers import GROUPS
 from made_answers import made
 
 TASK = loans.task()

@@ -23,8 +23,7 @@ from fastapi.testclient import TestClient
 
 from fcxplain.rules import holds
 from fcxplain.service.app import ServeSettings, application
-from fcxplain.service.receipts import held_against
-from fcxplain.service.store import Store
+from fcxplain.service.receipts import Store, held_against
 from fcxplain.service.trust import Limits
 from served_model import HANGS, NOT_A_NUMBER, RAISES, SLOW, people, saved, somebody
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
 
 from .. import __version__
-from . import demo, explaining, fitting, models, serving, tables, verification
+from . import demo, explaining, fitting, models, serving, tables
 from .bench import bench_app
-from .console import err, out
-from .manners import MANNER, App, Debug, end, listen_to_warnings
-from .rules import rules_app, rules_suggest
+from .console import App, Debug, alarm, end, err, option, out, show_warning
+from .rules import rules_app
 
 EXAMPLE = "Example: fcxplain demo. For more examples: fcxplain COMMAND --help."
 
@@ -28,11 +28,10 @@ app.command()(tables.datasets)
 app.command()(tables.schema)
 app.command()(fitting.fit)
 app.command()(explaining.explain)
-app.command()(verification.verify)
+app.command()(models.verify)
 app.command()(serving.serve)
 app.command()(models.evaluate)
 app.command()(models.graph)
-rules_app.command("suggest")(rules_suggest)
 app.add_typer(rules_app, name="rules")
 app.add_typer(serving.store_app, name="store")
 bench_app.command("serve")(serving.bench_serve)
@@ -41,7 +40,7 @@ app.add_typer(bench_app, name="bench")
 
 def main() -> None:
     """Run the command line. Errors are printed in one line; --debug shows the traceback."""
-    listen_to_warnings()
+    warnings.showwarning = show_warning
     try:
         app()
     except (Exception, KeyboardInterrupt) as error:
@@ -50,11 +49,10 @@ def main() -> None:
 
 @app.callback(invoke_without_command=True)
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-    debug: Debug = False,
+    version: Annotated[bool, option("Print the version and exit.", "--version")] = False, debug: Debug = False
 ) -> None:
     """Feasible counterfactual explanations for tables."""
-    MANNER.debug, err.quiet = debug, False
+    alarm.debug, err.quiet = debug, False
     if version:
-        out.print(f"fcxplain {__version__}", highlight=False)
+        out.print(f"fcxplain {__version__}")
         raise typer.Exit

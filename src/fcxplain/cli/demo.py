@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 
-from .console import Json, Seed, out, print_json, table_of
-from .progress import working
-from .serving import need_extra, open_page
+from ..errors import DataError, Fault
+from .console import Json, Seed, need_extra, option, out, print_json, table_of
+from .progress import Work
+from .serving import open_page
 
 if TYPE_CHECKING:
     from ..demo import Demo
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--out", help="The folder for the model, the page and the answers.")] = Path(
+    output: Annotated[Path, option("The folder for the model, the page and the answers.", "--out")] = Path(
         "fcxplain-demo"
     ),
-    rows: Annotated[
-        int | None, typer.Option(min=100, help="The maximum number of rows to use; fewer are quicker.")
-    ] = None,
+    rows: Annotated[int | None, option("The maximum number of rows to use; fewer are quicker.", least=100)] = None,
     seed: Seed = 0,
     as_json: Json = False,
-    serve: Annotated[bool, typer.Option("--serve", help="Serve the interactive page afterwards.")] = False,
-    port: Annotated[int, typer.Option(help="With --serve, the port; 0 picks a free one.")] = 8000,
+    serve: Annotated[bool, option("Serve the interactive page afterwards.", "--serve")] = False,
+    port: Annotated[int, option("With --serve, the port; 0 picks a free one.")] = 8000,
 ) -> None:
     """Run the whole workflow on the embedded Adult data.
 
@@ -38,24 +36,18 @@ def demo(
     """
     from ..demo import DATA, run
 
-    _check_folder(output)
+    # Before minutes of work.
+    if output.exists() and not output.is_dir():
+        raise DataError("", [Fault(f"--out {output}", "is a file", "Name a folder.")])
     if serve:
         need_extra()
-    with working("training a classifier") as work:
+    with Work("training a classifier") as work:
         found = run(output, seed, work.tell, rows=rows)
     print_json(_data(found)) if as_json else _print(found)
     if serve:
         from ..service.app import ServeSettings
 
         open_page(ServeSettings(str(found.model), DATA, port=port, store=output / "answers.db"))
-
-
-def _check_folder(output: Path) -> None:
-    """Refuse a folder that could not be written, before minutes of work."""
-    from ..errors import DataError, Fault
-
-    if output.exists() and not output.is_dir():
-        raise DataError("", [Fault(f"--out {output}", "is a file", "Name a folder.")])
 
 
 def _data(found: Demo) -> dict[str, Any]:
@@ -80,15 +72,15 @@ def _print(found: Demo) -> None:
     )
     out.print(f"\nWhat could they change within five years? Some of the {len(found.rules)} rules:")
     for words in found.rules[1:5]:
-        out.print(f"  - {escape(words)}", highlight=False)
+        out.print(f"  - {escape(words)}")
     asked = sum(counts.values())
     parts = [f"{counts[status]:,} {says}" for status, says in COUNTED.items() if status in counts]
-    out.print(f"\nOf the first {asked:,}, {', '.join(parts)}.", highlight=False)
+    out.print(f"\nOf the first {asked:,}, {', '.join(parts)}.")
     for person in found.people:
         _print_person(person)
     for why in found.why_not:
-        out.print(f"\n[bold]Person {escape(str(why.row))}[/]: {why.status}", highlight=False)
-        out.print(f"  {escape(why.words)}", highlight=False)
+        out.print(f"\n[bold]Person {escape(str(why.row))}[/]: {why.status}")
+        out.print(f"  {escape(why.words)}")
     _print_files(found)
 
 
@@ -108,13 +100,13 @@ def _print_person(person: Certificate) -> None:
     for cells in (change_cells(change, person.schema) for change in person.changes):
         table.add_row(f"  {escape(cells[0])}", *map(escape, cells[1:]))
     out.print(table)
-    out.print(f"  all {len(person.rules)} rules are kept" if person.feasible else "  breaks a rule", highlight=False)
+    out.print(f"  all {len(person.rules)} rules are kept" if person.feasible else "  breaks a rule")
 
 
 def _print_files(found: Demo) -> None:
-    out.print(f"\nA page to read: {escape(str(found.page))}", highlight=False, soft_wrap=True)
-    out.print(f"All answers, with certificates: {escape(str(found.answers))}", highlight=False, soft_wrap=True)
-    out.print(f"The model: {escape(str(found.model))}. Next, try:", highlight=False, soft_wrap=True)
+    out.print(f"\nA page to read: {escape(str(found.page))}")
+    out.print(f"All answers, with certificates: {escape(str(found.answers))}")
+    out.print(f"The model: {escape(str(found.model))}. Next, try:")
     model, answers = escape(str(found.model)), escape(str(found.answers))
     for command in (
         f"verify {model} adult {answers}",
@@ -122,4 +114,4 @@ def _print_files(found: Demo) -> None:
         f"evaluate {model}",
         f"graph {model} --out graph.svg",
     ):
-        out.print(f"  fcxplain {command}", highlight=False, soft_wrap=True)
+        out.print(f"  fcxplain {command}")

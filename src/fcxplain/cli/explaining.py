@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,16 +14,14 @@ from ..files import check_output
 from ..progress import EXPLAINING
 from ..text import counted
 from . import console
-from .console import ANSWERS, Json, SkipMissing, as_given, note, one_line, out, print_json, table_of, written
-from .models import CalledBy, Model, OwnClassifier, Rows
-from .progress import working
+from .console import as_given, note, one_line, option, out, print_json, table_of, written
+from .models import CalledBy, Model, OwnClassifier, Rows, given_overrides, index_of, is_built_in, read_key, rows_named
+from .progress import Work
 
 if TYPE_CHECKING:
-    from ..datasets.source import Source
     from ..explainer import FCx
     from ..explanation import Certificate, Explanation
     from ..streaming import Streamed
-    from ..task import Task
 
 # Answers, and rows without one, shown on screen.
 SHOWN = 5
@@ -51,58 +49,36 @@ def _print_answers(
     if output is None and count:
         _print_table(answer, min(count, SHOWN))
     if output is None and count > SHOWN:
-        out.print(f"... and {count - SHOWN:,} more; write all of them to a file with --out\n", highlight=False)
+        out.print(f"... and {count - SHOWN:,} more; write all of them to a file with --out\n")
     _print_reasons(answer)
-    out.print(f"{len(answer):,} rows, {count:,} answers by {escape(answer.method)}:", highlight=False)
-    _print_counts(answer.counts, answer.notes, _without_answer(answer))
-    _print_cut_short(answer)
+    out.print(f"{len(answer):,} rows, {count:,} answers by {escape(answer.method)}:")
+    _print_counts(answer.counts, answer.notes, lambda status: answer.rows.index[answer.row_status == status][:NAMED])
+    best_so_far = 0 if answer.cut_short is None else (answer.cut_short & (answer.row_status == "verified")).sum()
+    if best_so_far:
+        why = "the budget ended before the search did; a larger one (--budget, --seconds) may give better answers"
+        out.print(f"{best_so_far:,} of the verified answers are the best so far: {why}")
     if asked_why and answer.counts.get("timed_out"):
         why = "For rows that are timed_out, no reasons were sought: their budget was spent."
-        out.print(f"{why} Raise it with --budget or --seconds.", highlight=False, soft_wrap=True)
+        out.print(f"{why} Raise it with --budget or --seconds.")
     written(output, html)
     if letters is not None:
-        out.print(f"{counted(len(answer), 'letter')} in {escape(str(letters))}", highlight=False, soft_wrap=True)
+        out.print(f"{counted(len(answer), 'letter')} in {escape(str(letters))}")
 
 
-def _without_answer(answer: Explanation) -> dict[str, str]:
-    """The labels of the first rows without an answer, by status."""
-    first = {s: answer.rows.index[answer.row_status == s][:NAMED].tolist() for s in WITHOUT}
-    return _named(first, answer.counts)
-
-
-def _without_answer_in(found: Streamed, task: Task) -> dict[str, str]:
-    """The same, read from a file of answers."""
-    return _named({s: found.first_rows(task, s, NAMED) for s in WITHOUT if s in found.counts}, found.counts)
-
-
-def _named(first: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> dict[str, str]:
-    found = {}
-    for status, labels in first.items():
-        rows = counts.get(status, 0)
-        more = f" and {rows - NAMED:,} more" if rows > NAMED else ""
-        found[status] = f" (row{'s' * (rows > 1)} {', '.join(map(one_line, labels))}{more})"
-    return found
-
-
-def _print_counts(counts: dict[str, int], notes: tuple[str, ...], which: Mapping[str, str]) -> None:
-    """Print the number of rows per status, with their labels in `which`."""
+def _print_counts(
+    counts: Mapping[str, int], notes: Sequence[str], first_rows: Callable[[str], Iterable[object]]
+) -> None:
+    """Print the number of rows per status, with the labels of the first rows if the status means no answer."""
     from ..explanation.wording import marked
 
     for status, rows in sorted(counts.items()):
-        meaning = f"{STATUSES[status]}{escape(which.get(status, ''))}"
-        out.print(f"  {rows:>7,}  [bold]{marked(status)}[/]: {meaning}", highlight=False, soft_wrap=True)
+        which = ""
+        if status in WITHOUT:
+            more = f" and {rows - NAMED:,} more" if rows > NAMED else ""
+            which = f" (row{'s' * (rows > 1)} {', '.join(map(one_line, first_rows(status)))}{more})"
+        out.print(f"  {rows:>7,}  [bold]{marked(status)}[/]: {STATUSES[status]}{escape(which)}")
     for line in notes:
-        out.print(escape(line), highlight=False)
-
-
-def _print_cut_short(answer: Explanation) -> None:
-    """Print how many answers might be better with a larger budget."""
-    if answer.cut_short is None:
-        return
-    count = int((answer.cut_short & (answer.row_status == "verified")).sum())
-    if count:
-        why = "the budget ended before the search did; a larger one (--budget, --seconds) may give better answers"
-        out.print(f"{count:,} of the verified answers are the best so far: {why}", highlight=False, soft_wrap=True)
+        out.print(escape(line))
 
 
 def _print_reasons(answer: Explanation) -> None:
@@ -111,9 +87,9 @@ def _print_reasons(answer: Explanation) -> None:
     reasons = [reason for reason in answer.reasons.values() if reason.status != "timed_out"]
     for reason in reasons[:SHOWN]:
         head = f"[bold]row {escape(one_line(reason.row))}[/], {escape(reason.status)}:"
-        out.print(head, escape(reason.words), highlight=False, soft_wrap=True)
+        out.print(head, escape(reason.words))
     if len(reasons) > SHOWN:
-        out.print(f"... and {len(reasons) - SHOWN:,} more rows with a reason", highlight=False)
+        out.print(f"... and {len(reasons) - SHOWN:,} more rows with a reason")
 
 
 def _print_table(answer: Explanation, count: int) -> None:
@@ -140,142 +116,114 @@ def _failures(c: Certificate) -> list[str]:
     return found if c.valid else [*found, "the model answers {}, not {}".format(*names)]
 
 
-Output = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        help="Write the answers to a file (.parquet, .csv, .json) or to a folder of parquet files (no extension).",
-    ),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(help="dask: explain with several processes on this machine, or on a cluster (--scheduler)."),
-]
-Workers = Annotated[int | None, typer.Option(min=1, help="With --engine dask: the number of processes [one per core].")]
-Scheduler = Annotated[
-    str | None, typer.Option(help="With --engine dask: the address of a cluster, e.g. tcp://10.0.0.1:8786.")
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Start again, and discard what an earlier run has left.")]
-Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to share (.html).")]
-Letters = Annotated[
-    Path | None,
-    typer.Option(help="Write one letter per person to this folder, in plain words, ready to print (.html)."),
-]
-Language = Annotated[str, typer.Option(help="The language of the letters: en, de, or a file with your own texts.")]
-Group = Annotated[str | None, typer.Option(help="On the page, compare results between the values of this feature.")]
-Target = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="The desired outcome, in place of the one given to fit: a class; several classes, repeated or "
-        "comma-separated; for a regressor a range such as '>= 700'. The threshold is part of the model: set it in fit."
-    ),
-]
-AtLeast = Annotated[
-    float | None,
-    typer.Option(help="The minimum probability of the desired outcome, e.g. 0.8, in place of the one given to fit."),
-]
-Many = Annotated[int, typer.Option("-k", min=1, help="The maximum number of answers per row.")]
-Prefer = Annotated[
-    str | None,
-    typer.Option(
-        help="fewest (changes), sparse (few and small changes), balanced, or plausible (close to real rows).",
-        autocompletion=console.preferences,
-    ),
-]
-WhyNot = Annotated[
-    bool,
-    typer.Option(
-        "--why-not",
-        help="Say what blocks rows without an answer, and what would help. "
-        "Unless the model is a network, this takes several times as long as the search.",
-    ),
-]
-WhyNotAll = Annotated[
-    bool,
-    typer.Option(
-        "--why-not-all",
-        help="Like --why-not, but name immutable features too: for people who audit a model, not for those it refused.",
-    ),
-]
-OverridesFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="Settings for single rows: a file with a column `row` (the row's number, or its label under --index) and "
-        "columns such as freeze, target, rules."
-    ),
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--key",
-        help="A file with at least 16 secret bytes (openssl rand -out FILE 32). Only holders of the key can then make "
-        "a valid digest for the parquet file.",
-    ),
-]
-Calls = Annotated[
-    int | None,
-    typer.Option(
-        "--budget", "--calls", min=1, help="The maximum number of model queries per row. Networks are not limited."
-    ),
-]
-Seconds = Annotated[float | None, typer.Option(help="The maximum search time per row, in seconds.")]
-Draws = Annotated[int, typer.Option(min=0, help="The number of candidates that the generator draws per row.")]
-Quick = Annotated[
-    bool,
-    typer.Option(
-        "--quick", help="Answer in one pass with the best draw of the generator; search only rows without a valid draw."
-    ),
-]
-Chunk = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="From files to parquet: the rows after which answers are saved, and where an interrupted run resumes "
-        "[20,000; 1,000 if the model is not a network and --out is one file].",
-    ),
-]
-BestEffort = Annotated[
-    bool, typer.Option("--best-effort", help="Give rows without an answer the nearest candidate, marked best_effort.")
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop if any row cannot be read.")]
-AllVerified = Annotated[
-    bool,
-    typer.Option("--all-verified", help="Exit with code 1 unless every row that needs an answer has a verified one."),
-]
-
-
 def explain(
     model: Model,
     rows: Rows,
-    output: Output = None,
-    html: Page = None,
-    letters: Letters = None,
-    language: Language = "en",
-    group: Group = None,
-    target: Target = None,
-    at_least: AtLeast = None,
-    k: Many = 1,
-    prefer: Prefer = None,
-    why_not: WhyNot = False,
-    why_not_all: WhyNotAll = False,
-    overrides: OverridesFile = None,
-    key: KeyFile = None,
-    budget: Calls = None,
-    seconds: Seconds = None,
-    draws: Draws = 16,
-    quick: Quick = False,
-    chunk: Chunk = None,
-    engine: Engine = None,
-    workers: Workers = None,
-    scheduler: Scheduler = None,
-    overwrite: Overwrite = False,
-    best_effort: BestEffort = False,
+    output: Annotated[
+        str | None,
+        option(
+            "Write the answers to a file (.parquet, .csv, .json) or to a folder of parquet files (no extension).",
+            "--out",
+        ),
+    ] = None,
+    html: Annotated[Path | None, option("Write a page to read and to share (.html).")] = None,
+    letters: Annotated[
+        Path | None, option("Write one letter per person to this folder, in plain words, ready to print (.html).")
+    ] = None,
+    language: Annotated[str, option("The language of the letters: en, de, or a file with your own texts.")] = "en",
+    group: Annotated[str | None, option("On the page, compare results between the values of this feature.")] = None,
+    target: Annotated[
+        list[str] | None,
+        option(
+            "The desired outcome, in place of the one given to fit: a class; several classes, repeated or "
+            "comma-separated; for a regressor a range such as '>= 700'. The threshold is part of the model: set it in "
+            "fit."
+        ),
+    ] = None,
+    at_least: Annotated[
+        float | None,
+        option("The minimum probability of the desired outcome, e.g. 0.8, in place of the one given to fit."),
+    ] = None,
+    k: Annotated[int, option("The maximum number of answers per row.", "-k", least=1)] = 1,
+    prefer: Annotated[
+        str | None,
+        option(
+            "fewest (changes), sparse (few and small changes), balanced, or plausible (close to real rows).",
+            among=console.PREFERENCES,
+        ),
+    ] = None,
+    why_not: Annotated[
+        bool,
+        option(
+            "Say what blocks rows without an answer, and what would help. Unless the model is a network, this "
+            "takes several times as long as the search.",
+            "--why-not",
+        ),
+    ] = False,
+    why_not_all: Annotated[
+        bool,
+        option(
+            "Like --why-not, but name immutable features too: for people who audit a model, not for those it refused.",
+            "--why-not-all",
+        ),
+    ] = False,
+    overrides: Annotated[
+        Path | None,
+        option(
+            "Settings for single rows: a file with a column `row` (the row's number, or its label under --index) and "
+            "columns such as freeze, target, rules."
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        option(
+            "A file with at least 16 secret bytes (openssl rand -out FILE 32). Only holders of the key can then make a "
+            "valid digest for the parquet file."
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        option(
+            "The maximum number of model queries per row. Networks are not limited.", "--budget", "--calls", least=1
+        ),
+    ] = None,
+    seconds: Annotated[float | None, option("The maximum search time per row, in seconds.")] = None,
+    draws: Annotated[int, option("The number of candidates that the generator draws per row.", least=0)] = 16,
+    quick: Annotated[
+        bool,
+        option(
+            "Answer in one pass with the best draw of the generator; search only rows without a valid draw.", "--quick"
+        ),
+    ] = False,
+    chunk: Annotated[
+        int | None,
+        option(
+            "From files to parquet: the rows after which answers are saved, and where an interrupted run resumes "
+            "[20,000; 1,000 if the model is not a network and --out is one file].",
+            least=1,
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None, option("dask: explain with several processes on this machine, or on a cluster (--scheduler).")
+    ] = None,
+    workers: Annotated[
+        int | None, option("With --engine dask: the number of processes [one per core].", least=1)
+    ] = None,
+    scheduler: Annotated[
+        str | None, option("With --engine dask: the address of a cluster, e.g. tcp://10.0.0.1:8786.")
+    ] = None,
+    overwrite: Annotated[bool, option("Start again, and discard what an earlier run has left.", "--overwrite")] = False,
+    best_effort: Annotated[
+        bool, option("Give rows without an answer the nearest candidate, marked best_effort.", "--best-effort")
+    ] = False,
     index: CalledBy = None,
-    skip_missing: SkipMissing = False,
+    skip_missing: console.SkipMissing = False,
     classifier: OwnClassifier = None,
-    strict: Strict = False,
-    all_verified: AllVerified = False,
-    as_json: Json = False,
+    strict: Annotated[bool, option("Stop if any row cannot be read.", "--strict")] = False,
+    all_verified: Annotated[
+        bool, option("Exit with code 1 unless every row that needs an answer has a verified one.", "--all-verified")
+    ] = False,
+    as_json: console.Json = False,
 ) -> None:
     """Find what each row could change so that the model gives the desired outcome.
 
@@ -293,115 +241,108 @@ def explain(
 
     A model fitted with --as-published returns every draw, and marks those that fail a check best_effort.
     """
-    from ..datasets.source import Source
     from ..explainer import FCx
-    from .models import index_of, rows_named
 
-    secret = _checked(output, html, group, key)
-    _check_letters(letters, language)
-    with working("loading the model"):
+    secret = _check_outputs(output, html, group, key, letters, language)
+    with Work("loading the model"):
         fcx = FCx.load(model, classifier)
     if group is not None:
         # A name that is not a feature is refused before the work starts.
         _ = fcx.task_.schema[group]
-    _warn_of_freedom(fcx, Source.remembered(fcx.source_))
+    _warn_of_freedom(fcx)
     why = "all" if why_not_all else why_not
+    limits = {name: value for name, value in (("calls", budget), ("seconds", seconds)) if value is not None}
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort, "strict": strict}
-    asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
+    asked |= {"overrides": given_overrides(overrides), "budget": limits or None}
     asked |= {"target": as_given(target), "target_probability": at_least}
+    # FCx as published refuses these, so they are passed on only where they differ from the default.
+    asked |= ({"draws": draws} if draws != 16 else {}) | ({"quick": True} if quick else {})
     spread = {"engine": engine, "workers": workers, "scheduler": scheduler}
     if letters is None and _streams(rows, output, html, skip_missing=skip_missing, engine=engine is not None):
         how = {"index": index_of(rows, fcx, index), "chunk": chunk, "key": secret, "overwrite": overwrite}
         found = _streamed(fcx, rows, str(output), asked | how | spread)
         if html is not None:
             found.explanation(fcx.task_).to_html(html, group=group)
-        return _finish(found, fcx, html, as_json, all_verified=all_verified)
-    _check_in_memory(chunk, spread)
-    with working("loading the rows"):
-        table = rows_named(rows, fcx, index, skip_missing=skip_missing, strict=strict)
-    with working(EXPLAINING, len(table)) as work:
-        answer = fcx.explain(table, on_progress=work.tell, **asked)
-    file = None if output is None else Path(output)
-    with working("writing"):
-        _write(answer, file, html, group, secret)
-        if letters is not None:
-            answer.letters(letters, language=language)
-    if as_json:
-        print_json(answer.to_dict() if file is None else _counted(answer, file))
+        _tell_streamed(found, fcx, html, as_json)
+        counts = found.counts
     else:
-        _print_answers(answer, file, html, letters, asked_why=bool(why))
-    return _end(answer.counts, all_verified=all_verified)
+        if chunk is not None:
+            note("--chunk has no effect: it is for explaining parquet or large CSV files into parquet.")
+        if any(given is not None for given in spread.values()):
+            raise DataError("", [Fault("--engine", "needs a folder for the answers", "Name one: --out answers/.")])
+        with Work("loading the rows"):
+            table = rows_named(rows, fcx, index, skip_missing=skip_missing, strict=strict)
+        with Work(EXPLAINING, len(table)) as work:
+            answer = fcx.explain(table, on_progress=work.tell, **asked)
+        file = None if output is None else Path(output)
+        with Work("writing"):
+            _write(answer, file, html, group, secret)
+            if letters is not None:
+                answer.letters(letters, language=language)
+        if not as_json:
+            _print_answers(answer, file, html, letters, asked_why=bool(why))
+        elif file is None:
+            print_json(answer.to_dict())
+        else:
+            summary = {"rows": len(answer), "answers": len(answer.answers), "counts": answer.counts}
+            print_json({"method": answer.method, **summary, "notes": list(answer.notes), "out": str(file)})
+        counts = answer.counts
+    if all_verified and set(counts) - {"verified", "already"}:
+        raise typer.Exit(1)
 
 
-def _check_in_memory(chunk: int | None, spread: Mapping[str, object]) -> None:
-    """Refuse an engine for rows that are explained in memory, and note that --chunk has no effect on them."""
-    if chunk is not None:
-        note("--chunk has no effect: it is for explaining parquet or large CSV files into parquet.")
-    if any(given is not None for given in spread.values()):
-        raise DataError("", [Fault("--engine", "needs a folder for the answers", "Name one: --out answers/.")])
+def _check_outputs(
+    output: str | None, html: Path | None, group: str | None, key: Path | None, letters: Path | None, language: str
+) -> bytes | None:
+    """The secret bytes, if a key file is given. Refuses what could not be written, before the work."""
+    from ..explanation.page.letter import words_in
+    from ..streaming import is_folder
+
+    file = None if output is None or is_folder(output) else Path(output)
+    for path, endings, flag in ((file, console.ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
+        if path is not None:
+            check_output(path, endings, flag)
+    if group is not None and html is None:
+        raise DataError("", [Fault(f"--group {group}", "is for a page", "Write one with --html report.html.")])
+    secret = read_key(key)
+    if secret is not None and (output is None or not (_is_parquet(output) or is_folder(output))):
+        problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
+        raise DataError("", [Fault(f"--key {key}", problem, remedy)])
+    words_in(language)
+    if letters is not None and letters.exists() and not letters.is_dir():
+        raise DataError("", [Fault(f"--letters {letters}", "is a file", "Name a folder.")])
+    return secret
 
 
-def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
+def _warn_of_freedom(fcx: FCx) -> None:
     """Note that answers may change every feature if neither rules nor immutable features were given."""
-    from .guide import FREE, suggesting
+    from ..datasets.source import Source
+    from .tables import FREE, suggesting
 
-    if fcx.task_.rules or fcx.task_.schema.immutable:
-        return
-    command = "fcxplain rules suggest" if source is None else suggesting(source)
-    note(f"{FREE} For suggestions, run {command}; then fit again with --rules.")
+    if not (fcx.task_.rules or fcx.task_.schema.immutable):
+        source = Source.remembered(fcx.source_)
+        command = "fcxplain rules suggest" if source is None else suggesting(source)
+        note(f"{FREE} For suggestions, run {command}; then fit again with --rules.")
 
 
 def _streams(rows: str, output: str | None, html: Path | None, *, skip_missing: bool, engine: bool) -> bool:
     """Whether files are explained into files, in chunks: always to a folder, from several files, and with an engine."""
     from ..storage import is_several
-    from .models import is_built_in
+    from ..streaming import is_folder
 
-    if output is None or not (_is_folder(output) or _is_parquet(output)):
+    if output is None or not (is_folder(output) or _is_parquet(output)):
         return False
-    if not (engine or _is_folder(output) or (not is_built_in(rows) and is_several(rows))):
-        return html is None and not skip_missing and (_is_parquet(rows) or _is_large(rows))
-    faults = (
-        [Fault("--skip-missing", "is for one file that is read into memory", "Leave it out.")] if skip_missing else []
-    )
+    if not (engine or is_folder(output) or (not is_built_in(rows) and is_several(rows))):
+        is_large = Path(rows).is_file() and Path(rows).stat().st_size > LARGE
+        return html is None and not skip_missing and (_is_parquet(rows) or is_large)
+    faults = []
+    if skip_missing:
+        faults.append(Fault("--skip-missing", "is for one file that is read into memory", "Leave it out."))
     if is_built_in(rows):
         faults.append(Fault(f"rows {rows!r}", "is a data set", "Name files of rows, or write to answers.parquet."))
     if faults:
         raise DataError(f"--out {output}", faults)
     return True
-
-
-def _is_large(rows: str) -> bool:
-    return Path(rows).is_file() and Path(rows).stat().st_size > LARGE
-
-
-def _is_folder(output: str) -> bool:
-    from ..streaming import is_folder
-
-    return is_folder(output)
-
-
-def _checked(output: str | None, html: Path | None, group: str | None, key: Path | None) -> bytes | None:
-    """The secret bytes, if a key file is given. Refuses output files that could not be written, before the work."""
-    file = None if output is None or _is_folder(output) else Path(output)
-    for path, endings, option in ((file, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
-        if path is not None:
-            check_output(path, endings, option)
-    if group is not None and html is None:
-        raise DataError("", [Fault(f"--group {group}", "is for a page", "Write one with --html report.html.")])
-    secret = read_key(key)
-    if secret is not None and (output is None or not (_is_parquet(output) or _is_folder(output))):
-        problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
-        raise DataError("", [Fault(f"--key {key}", problem, remedy)])
-    return secret
-
-
-def _check_letters(folder: Path | None, language: str) -> None:
-    """Refuse a folder or a language that cannot be used, before the work."""
-    from ..explanation.page.letter import words_in
-
-    words_in(language)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise DataError("", [Fault(f"--letters {folder}", "is a file", "Name a folder.")])
 
 
 def _write(answer: Explanation, output: Path | None, html: Path | None, group: str | None, key: bytes | None) -> None:
@@ -416,80 +357,40 @@ def _write(answer: Explanation, output: Path | None, html: Path | None, group: s
         answer.to_html(html, group=group)
 
 
-def given_overrides(path: Path | None) -> Any:
-    """The overrides in a file, if one is given."""
-    from ..overrides import read_overrides
-
-    return None if path is None else read_overrides(path)
-
-
-def read_key(path: Path | None) -> bytes | None:
-    """The secret bytes of a key file, if one is given."""
-    from ..explanation.files.digest import checked_key
-
-    try:
-        return None if path is None else checked_key(path.read_bytes())
-    except OSError as error:
-        remedy = f"Make one: openssl rand -out {path} 32."
-        raise DataError("", [Fault(f"--key {path}", f"cannot be read ({error.strerror})", remedy)]) from error
-
-
-def _budget(calls: int | None, seconds: float | None) -> dict[str, Any] | None:
-    given = {name: value for name, value in (("calls", calls), ("seconds", seconds)) if value is not None}
-    return given or None
-
-
-def _drawn(draws: int, quick: bool) -> dict[str, Any]:
-    """Options that FCx as published refuses, only where they differ from the default."""
-    return ({"draws": draws} if draws != 16 else {}) | ({"quick": True} if quick else {})
-
-
 def _is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet")
 
 
 def _streamed(fcx: FCx, rows: str, output: str, asked: dict[str, Any]) -> Streamed:
-    with working(EXPLAINING) as work:
+    with Work(EXPLAINING) as work:
         try:
             return fcx.explain_file(rows, output, on_progress=work.tell, **asked)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_kept_so_far(fcx, output, asked["chunk"])) from None
 
 
-def _kept_so_far(fcx: FCx, output: str | Path, chunk: int | None) -> str:
+def _kept_so_far(fcx: FCx, output: str, chunk: int | None) -> str:
     """What an interrupted run has saved."""
     from ..streaming import chunk_for, folder_of, is_folder, kept_rows
 
-    rows = kept_rows(output)
-    if rows:
-        place = folder_of(output)
-        return f"the answers to {counted(rows, 'row')} are kept in {place}; run the same command again to resume"
+    if rows := kept_rows(output):
+        kept = f"the answers to {counted(rows, 'row')} are kept in {folder_of(output)}"
+        return f"{kept}; run the same command again to resume"
     size = counted(chunk_for(fcx.task_, stays=is_folder(output)) if chunk is None else chunk, "row")
     return f"nothing is saved yet, since answers are saved {size} at a time; --chunk sets the number"
 
 
-def _finish(found: Streamed, fcx: FCx, html: Path | None, as_json: bool, *, all_verified: bool) -> None:
+def _tell_streamed(found: Streamed, fcx: FCx, html: Path | None, as_json: bool) -> None:
     if as_json:
         summary = {"rows": found.rows, "counts": dict(found.counts), "notes": list(found.notes)}
         print_json(summary | {"failed": dict(found.failed), "out": str(found.path)})
     else:
-        out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s of work:", highlight=False)
-        _print_counts(dict(found.counts), found.notes, _without_answer_in(found, fcx.task_))
+        out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s of work:")
+        _print_counts(found.counts, found.notes, lambda status: found.first_rows(fcx.task_, status, NAMED))
         for what, reason in found.failed.items():
-            out.print(f"[bold red]failed:[/] {escape(f'{what}: {reason}')}", highlight=False, soft_wrap=True)
+            out.print(f"[bold red]failed:[/] {escape(f'{what}: {reason}')}")
         if found.failed:
-            out.print("After a fix, the same command explains only the rows that failed.", highlight=False)
+            out.print("After a fix, the same command explains only the rows that failed.")
         written(found.path, html)
     if found.failed:
         raise typer.Exit(1)
-    _end(dict(found.counts), all_verified=all_verified)
-
-
-def _end(counts: dict[str, int], *, all_verified: bool) -> None:
-    if all_verified and set(counts) - {"verified", "already"}:
-        raise typer.Exit(1)
-
-
-def _counted(answer: Explanation, output: Path) -> dict[str, Any]:
-    summary = {"rows": len(answer), "answers": len(answer.answers), "counts": answer.counts}
-    return {"method": answer.method, **summary, "notes": list(answer.notes), "out": str(output)}

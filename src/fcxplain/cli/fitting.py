@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
 from rich.markup import escape
 
 from ..errors import DataError, Fault
 from ..files import check_output, only_run
 from . import console
-from .console import (
-    PICTURES,
-    Data,
-    Ignore,
-    Index,
-    Json,
-    Label,
-    SchemaFile,
-    Seed,
-    as_given,
-    err,
-    note,
-    out,
-    print_json,
-    split,
-)
-from .progress import TrainingProgress, working
+from .console import as_given, err, note, option, out, print_json, split
+from .progress import TrainingProgress, Work
 
 if TYPE_CHECKING:
-    from ..causal import CausalGraph
     from ..classifier import Classifier
     from ..datasets import Dataset
     from ..datasets.source import Source
@@ -43,118 +26,82 @@ if TYPE_CHECKING:
     from ..rules import Rule
     from ..task import Task
 
-Output = Annotated[Path, typer.Option("--out", help="The folder to save the model in.")]
-Rules = Annotated[
-    str | None,
-    typer.Option(
-        help="A rule file, or the name of a built-in rule set (unary, binary, actionable).",
-        autocompletion=console.rules,
-    ),
-]
-Target = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="The desired class; with two classes the other one by default, required with three or more. Repeat it, or "
-        "use commas, to accept any of several. For a regressor a range: '>= 700', '<= 0.05', '700..800', '+10 %'."
-    ),
-]
-AtLeast = Annotated[
-    float | None,
-    typer.Option(help="The minimum probability of the desired class, e.g. 0.8: a safety margin."),
-]
-WriteSchema = Annotated[
-    Path | None, typer.Option("--write-schema", help="Write the inferred schema (.toml), for editing.")
-]
-Immutable = Annotated[
-    list[str] | None,
-    typer.Option("--immutable", "--freeze", help="A feature that cannot change. May be repeated."),
-]
-ToExplain = Annotated[
-    str,
-    typer.Option(
-        "--classifier",
-        help="The model to explain: paper, mlp, logistic or boosting (trained now), model.onnx, or module:attribute.",
-        autocompletion=console.classifiers,
-    ),
-]
-Classes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--classes",
-        help="Names for your own model's classes, in its order: no,yes for a model that answers 0 and 1.",
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(help="With two classes, the probability from which the second is predicted; 0.5 by default."),
-]
-AsPublished = Annotated[
-    bool, typer.Option("--as-published", help="FCx as in the paper: one draw per row, no search, no guarantee.")
-]
-Constrained = Annotated[
-    str | None,
-    typer.Option(
-        "--constraint",
-        help="With --as-published: the settings for unary or binary rules; taken from --rules by default.",
-        autocompletion=console.rules,
-    ),
-]
-NoGenerator = Annotated[
-    bool,
-    typer.Option(
-        "--no-generator", help="Do not train a generator: fitting is quick, and the search alone finds answers."
-    ),
-]
-MostRows = Annotated[int | None, typer.Option(min=1, help="The maximum number of rows to use.")]
-Epochs = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="The maximum number of epochs: 8 by default, more for small tables. "
-        "Training stops early when it no longer improves.",
-    ),
-]
-LearningRate = Annotated[float | None, typer.Option(help="The learning rate.")]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="Any other setting, e.g. architecture__latent=5. May be repeated.")
-]
-GraphFile = Annotated[Path | None, typer.Option(help="A causal graph (.csv or .dot); discovered if not given.")]
-CheckpointFolder = Annotated[
-    Path | None,
-    typer.Option(help="The folder for the state of the training; by default <out>.checkpoint, removed at the end."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a model of that name.")]
-Picture = Annotated[Path | None, typer.Option(help="Plot the loss by epoch (.svg, .png or .pdf).")]
-
 
 def fit(
-    data: Data,
-    output: Output,
-    rules: Rules = None,
-    label: Label = None,
-    target: Target = None,
-    schema_file: SchemaFile = None,
-    write_schema: WriteSchema = None,
-    ignore: Ignore = None,
-    index: Index = None,
-    immutable: Immutable = None,
-    classifier: ToExplain = "paper",
-    classes: Classes = None,
-    threshold: Threshold = None,
-    at_least: AtLeast = None,
-    as_published: AsPublished = False,
-    constraint: Constrained = None,
-    no_generator: NoGenerator = False,
-    rows: MostRows = None,
-    epochs: Epochs = None,
-    learning_rate: LearningRate = None,
-    setting: Settings = None,
-    graph: GraphFile = None,
-    checkpoint: CheckpointFolder = None,
-    overwrite: Overwrite = False,
-    history: Picture = None,
-    seed: Seed = 0,
-    as_json: Json = False,
+    data: console.Data,
+    output: Annotated[Path, option("The folder to save the model in.", "--out")],
+    rules: Annotated[
+        str | None,
+        option("A rule file, or the name of a built-in rule set (unary, binary, actionable).", among=console.RULES),
+    ] = None,
+    label: console.Label = None,
+    target: Annotated[
+        list[str] | None,
+        option(
+            "The desired class; with two classes the other one by default, required with three or more. Repeat it, or "
+            "use commas, to accept any of several. For a regressor a range: '>= 700', '<= 0.05', '700..800', '+10 %'."
+        ),
+    ] = None,
+    schema_file: console.SchemaFile = None,
+    write_schema: Annotated[Path | None, option("Write the inferred schema (.toml), for editing.")] = None,
+    ignore: console.Ignore = None,
+    index: console.Index = None,
+    immutable: Annotated[
+        list[str] | None, option("A feature that cannot change. May be repeated.", "--immutable", "--freeze")
+    ] = None,
+    classifier: Annotated[
+        str,
+        option(
+            "The model to explain: paper, mlp, logistic or boosting (trained now), model.onnx, or module:attribute.",
+            among=console.CLASSIFIERS,
+        ),
+    ] = "paper",
+    classes: Annotated[
+        list[str] | None,
+        option("Names for your own model's classes, in its order: no,yes for a model that answers 0 and 1."),
+    ] = None,
+    threshold: Annotated[
+        float | None, option("With two classes, the probability from which the second is predicted; 0.5 by default.")
+    ] = None,
+    at_least: Annotated[
+        float | None, option("The minimum probability of the desired class, e.g. 0.8: a safety margin.")
+    ] = None,
+    as_published: Annotated[
+        bool, option("FCx as in the paper: one draw per row, no search, no guarantee.", "--as-published")
+    ] = False,
+    constraint: Annotated[
+        str | None,
+        option(
+            "With --as-published: the settings for unary or binary rules; taken from --rules by default.",
+            among=console.RULES,
+        ),
+    ] = None,
+    no_generator: Annotated[
+        bool,
+        option("Do not train a generator: fitting is quick, and the search alone finds answers.", "--no-generator"),
+    ] = False,
+    rows: Annotated[int | None, option("The maximum number of rows to use.", least=1)] = None,
+    epochs: Annotated[
+        int | None,
+        option(
+            "The maximum number of epochs: 8 by default, more for small tables. Training stops early when it no "
+            "longer improves.",
+            least=1,
+        ),
+    ] = None,
+    learning_rate: Annotated[float | None, option("The learning rate.")] = None,
+    setting: Annotated[
+        list[str] | None, option("Any other setting, e.g. architecture__latent=5. May be repeated.", "--set")
+    ] = None,
+    graph: Annotated[Path | None, option("A causal graph (.csv or .dot); discovered if not given.")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        option("The folder for the state of the training; by default <out>.checkpoint, removed at the end."),
+    ] = None,
+    overwrite: Annotated[bool, option("Replace a model of that name.", "--overwrite")] = False,
+    history: Annotated[Path | None, option("Plot the loss by epoch (.svg, .png or .pdf).")] = None,
+    seed: console.Seed = 0,
+    as_json: console.Json = False,
 ) -> None:
     """Fit an explainer to a table, a classifier and rules, and save it.
 
@@ -170,11 +117,14 @@ def fit(
     For your own table, it first shows the type inferred for each column, and how to correct it. An interrupted fit
     resumes when you run the same command again.
     """
-    from ..datasets.source import Source
+    from ..causal import as_graph
+    from ..datasets.source import Source, rules_named
     from ..outcome import Outcome
+    from ..rules import parse_rules
     from ..saving.container import check_target
     from ..saving.explainer import KIND
-    from .guide import next_step
+    from ..schema import level_named
+    from .tables import next_step
 
     check_target(output, KIND, overwrite=overwrite)
     with only_run(output):
@@ -187,48 +137,27 @@ def fit(
         fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
         fcx.set_params(generator=not no_generator)
         _set(fcx, epochs, learning_rate, setting or [])
-        own = _own_classifier(classifier, classes)
-        wanted = as_given(target)
+        own, wanted = _own_classifier(classifier, classes), as_given(target)
         loaded = _loaded(source, own, wanted, ignore or [], immutable or []).under(rules)
-        asked = replace(_asked(loaded, rules, wanted, classes, threshold, graph), at_least=at_least)
-        _introduce(loaded, source, asked, write_schema)
-        task, done = _fitted(fcx, loaded, source, own, asked, checkpoint or _checkpoint_next_to(output))
+        # All options are read before any work begins, so that mistakes are reported at once.
+        asked: dict[str, Any] = {"target": loaded.target if wanted is None else wanted, "target_probability": at_least}
+        asked |= {"threshold": threshold, "graph": None if graph is None else as_graph(graph, loaded.schema.names)}
+        asked["classes"] = tuple(level_named(name, loaded.classes) or name for name in split(classes)) or None
+        asked["rules"] = parse_rules(rules_named(rules, loaded), loaded.schema)
+        _introduce(loaded, source, wanted, asked["rules"], write_schema)
+        folder = checkpoint or output.resolve().with_name(f"{output.resolve().name}.checkpoint")
+        task, done = _fitted(fcx, loaded, source, own, asked, folder)
         fcx.save(output, overwrite=overwrite, source=source.to_dict())
-        _tidy(fcx, None if checkpoint else _checkpoint_next_to(output), history)
+        if checkpoint is None:
+            # A checkpoint that cannot be removed does no harm: the same fit finds it complete, any other refuses it.
+            shutil.rmtree(folder, ignore_errors=True)
+        if history is not None:
+            from .. import plots
+
+            plots.save(plots.loss_curves(fcx.history_), history)
         named = task.target.to_data() if isinstance(task.target, Outcome) else task.target
         done |= {"model": str(output), "label": loaded.label, "target": named, "classes": task.classes}
         _tell(done | {"classifier": classifier}, next_step(source, output, loaded.notes), as_json)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The rules, the desired outcome, the model's classes and threshold, and a causal graph."""
-
-    rules: tuple[Rule, ...]
-    target: Any
-    classes: tuple[Any, ...] | None
-    threshold: float | None
-    graph: CausalGraph | None
-    at_least: float | None = None
-
-
-def _asked(
-    data: Dataset,
-    rules: str | None,
-    target: Any,
-    classes: list[str] | None,
-    threshold: float | None,
-    graph: Path | None,
-) -> _Asked:
-    """Read the options before any work begins, so that mistakes are reported at once."""
-    from ..causal import as_graph
-    from ..datasets.source import rules_named
-    from ..rules import parse_rules
-    from ..schema import level_named
-
-    known = None if graph is None else as_graph(graph, data.schema.names)
-    names = [level_named(name, data.classes) or name for name in split(classes)]
-    return _Asked(parse_rules(rules_named(rules, data), data.schema), target, tuple(names) or None, threshold, known)
 
 
 def _check_options(constraint: str | None, as_published: bool, history: Path | None, write_schema: Path | None) -> None:
@@ -236,9 +165,9 @@ def _check_options(constraint: str | None, as_published: bool, history: Path | N
     if constraint is not None and not as_published:
         fault = Fault(f"--constraint {constraint}", "needs --as-published", "Add that, or leave this out.")
         raise DataError("", [fault])
-    for path, endings, option in ((history, PICTURES, "--history"), (write_schema, (".toml",), "--write-schema")):
+    for path, endings, flag in ((history, console.PICTURES, "--history"), (write_schema, (".toml",), "--write-schema")):
         if path is not None:
-            check_output(path, endings, option)
+            check_output(path, endings, flag)
 
 
 def _refuse_training(given: dict[str, Any]) -> None:
@@ -269,7 +198,7 @@ def _loaded(source: Source, own: Any, target: Any, ignore: list[str], immutable:
     # A user's own model may name its classes differently from the label.
     wanted = target if own is None and isinstance(target, str) and "," not in target else None
     wanted = target if read_range(target) is not None else wanted
-    with working(f"loading {source.data}") as work:
+    with Work(f"loading {source.data}") as work:
         loaded = source.load(target=wanted, ignore=ignore, immutable=immutable, on_progress=work.tell)
     if own is None:
         checked_target(loaded.target if target is None else target, loaded.classes)
@@ -298,9 +227,9 @@ def _made(source: Source, constraint: str, as_published: bool) -> FCx:
     return FCx.as_published(cast("Constraint", constraint), name, source.seed)
 
 
-def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) -> None:
+def _introduce(data: Dataset, source: Source, target: Any, rules: Sequence[Rule], kept: Path | None) -> None:
     """Show the table before the work begins, and write its schema if `kept` names a file."""
-    from .guide import show_freedom, show_own_table
+    from .tables import show_freedom, show_own_table
 
     if kept is not None:
         data.schema.to_toml(kept)
@@ -310,55 +239,49 @@ def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) 
         for line in data.notes:
             note(line)
     else:
-        show_own_table(data, source, asked.target, asked.rules, kept)
-    show_freedom(data, asked.rules, source)
+        show_own_table(data, source, target, rules, kept)
+    show_freedom(data, rules, source)
 
 
-def _task(data: Dataset, source: Source, model: Any, asked: _Asked) -> Task:
-    """The task, with a classifier that was trained or is the user's own."""
+def _task(data: Dataset, source: Source, own: Any, asked: dict[str, Any]) -> Task:
+    """The task, with the user's own classifier or one that is trained now."""
+    from ..classifier import train_classifier
     from ..task import Task
 
-    with working(f"preparing the classifier {source.classifier}"):
-        how: dict[str, Any] = {"rules": asked.rules, "label": data.label, "graph": asked.graph}
-        how |= {"target": data.target if asked.target is None else asked.target, "classes": asked.classes}
-        how |= {"threshold": asked.threshold, "target_probability": asked.at_least}
-        return Task(data.train, model, schema=data.schema, seed=source.seed, **how)
+    model = own
+    if own is None:
+        with Work(f"training the classifier {source.classifier}") as work:
 
+            def move(event: Progress) -> None:
+                work.move(event.done, event.total)
 
-def _trained(data: Dataset, source: Source) -> Classifier:
-    from ..classifier import train_classifier
-
-    # Not every classifier has epochs, and training may stop early.
-    with working(f"training the classifier {source.classifier}") as work:
-
-        def move(event: Progress) -> None:
-            work.move(event.done, event.total)
-
-        return train_classifier(data, source.classifier, source.seed, on_progress=move)
+            model = train_classifier(data, source.classifier, source.seed, on_progress=move)
+    with Work(f"preparing the classifier {source.classifier}"):
+        return Task(data.train, model, schema=data.schema, label=data.label, seed=source.seed, **asked)
 
 
 def _marks(data: Dataset, source: Source, model: Classifier, is_trained: bool) -> dict[str, Any]:
     """Show how accurate the classifier is; nothing if its class names are not those of the label."""
     from ..classifier import score
     from ..task import PROBES
-    from .guide import show_agreement, show_marks
+    from .tables import show_marks
 
     if not is_trained and not set(data.classes) & set(model.classes):
         return {}
     # A user's own model may be expensive to query.
     marks = score(model, data.test if is_trained else data.test[:PROBES], data.label)
-    show_marks(source.classifier, marks) if is_trained else show_agreement(source.classifier, data.label, marks)
+    show_marks(source.classifier, data.label, marks, is_trained)
     return {"accuracy": marks.accuracy, "majority": max(c.share for c in marks.classes), "tested_on": marks.rows}
 
 
 def _fitted(
-    fcx: FCx, data: Dataset, source: Source, own: Any, asked: _Asked, folder: Path
+    fcx: FCx, data: Dataset, source: Source, own: Any, asked: dict[str, Any], folder: Path
 ) -> tuple[Task, dict[str, Any]]:
     """Fit with progress on standard error; return the task and a summary."""
-    task = _task(data, source, _trained(data, source) if own is None else own, asked)
+    task = _task(data, source, own, asked)
     marks, start = _marks(data, source, task.classifier, own is None), time.perf_counter()
     if not fcx.generator:
-        with working("looking for causes"):
+        with Work("looking for causes"):
             fcx.fit(task)
         return task, {"generator": False, "seconds": round(time.perf_counter() - start, 3), **marks}
     try:
@@ -383,22 +306,6 @@ def _fitted(
     }
 
 
-def _tidy(fcx: FCx, checkpoint: Path | None, history: Path | None) -> None:
-    """Remove our own checkpoint, and plot the history if a file for it was given."""
-    if checkpoint is not None:
-        # A checkpoint that cannot be removed does no harm: the same fit finds it complete, any other refuses it.
-        shutil.rmtree(checkpoint, ignore_errors=True)
-    if history is not None:
-        from .. import plots
-
-        plots.save(plots.loss_curves(fcx.history_), history)
-
-
-def _checkpoint_next_to(output: Path) -> Path:
-    path = output.resolve()
-    return path.with_name(f"{path.name}.checkpoint")
-
-
 def _tell(done: dict[str, Any], then: str, as_json: bool) -> None:
     if as_json:
         return print_json(done)
@@ -409,7 +316,7 @@ def _tell(done: dict[str, Any], then: str, as_json: bool) -> None:
         seen = f"{done['rows']:,} refused rows, {done['epochs']} epoch{'s' * (done['epochs'] > 1)}"
         best = f"best epoch {done['best_epoch']} (validation loss {done['validation_loss']:.4g})"
         summary = f"trained on {seen}; {best}"
-    out.print(f"{summary}; {done['seconds']:,.1f} s", highlight=False, soft_wrap=True)
-    out.print(f"saved in {escape(done['model'])}", highlight=False, soft_wrap=True)
-    out.print(f"next: [bold]{escape(then)}[/]", highlight=False, soft_wrap=True)
+    out.print(f"{summary}; {done['seconds']:,.1f} s")
+    out.print(f"saved in {escape(done['model'])}")
+    out.print(f"next: [bold]{escape(then)}[/]")
     return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -36,7 +35,7 @@ WIDE, NARROW, LITTLE = 24, 8, 80
 
 
 class Work:
-    """The current work, how much of it is done, and the time left; see `working`.
+    """The current work, how much of it is done (`total` is all of it, if known), and the time left, shown in a `with`.
 
     If the parts are not `even`, the time of some does not predict the others, and the elapsed time is shown instead.
     """
@@ -54,28 +53,28 @@ class Work:
         self._console, self._clock = console, clock
         self._start = self._last_line = clock()
         what_column = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
-        columns = SpinnerColumn(), what_column, _Bar(console), _Tail(self)
+        wide = WIDE if console.width >= LITTLE else NARROW
+        # A bar, once the total is known, and the progress in words.
+        bar = _Drawn(lambda task: ProgressBar(task.total, task.completed, width=wide) if task.total else Text(""))
+        columns = SpinnerColumn(), what_column, bar, _Drawn(lambda _: Text(self.state()))
         self._watched = console.is_terminal and not console.quiet
-        self._display = _Display(
-            *columns,
-            console=console,
-            transient=True,
-            disable=not self._watched,
-            get_time=clock,
-            speed_estimate_period=LATELY,
-        )
+        how: dict[str, Any] = {"transient": True, "get_time": clock, "speed_estimate_period": LATELY}
+        self._display = _Display(*columns, console=console, disable=not self._watched, **how)
         self._task = self._display.add_task(escape(what), total=total)
         self._anew(0)
 
-    def start(self) -> None:
+    def start(self) -> Self:
         """Show the bar, on a terminal."""
         if self._watched:
             self._display.start()
+        return self
 
-    def stop(self) -> None:
+    def stop(self, *_: object) -> None:
         """Remove the bar from the screen."""
         if self._watched:
             self._display.stop()
+
+    __enter__, __exit__ = start, stop
 
     def describe(self, what: str | None = None, *, detail: str | None = None) -> None:
         """Rename the work, or change the line below the bar."""
@@ -104,7 +103,7 @@ class Work:
         self._display.update(self._task, completed=done, total=total, description=named)
         if not self._watched and now - self._last_line >= SILENCE:
             self._last_line = now
-            self._console.print(escape(f"{self.what}: {self.state()}"), highlight=False, soft_wrap=True)
+            self._console.print(escape(f"{self.what}: {self.state()}"))
 
     def _anew(self, done: float, total: int | None = None) -> None:
         """Start counting from here; rich measures the pace from the first step on, even an empty one."""
@@ -125,95 +124,63 @@ class Work:
     def say(self, line: str) -> None:
         """Print a result on standard output, with the bar hidden."""
         self.stop()
-        out.print(escape(line), highlight=False, soft_wrap=True)
+        out.print(escape(line))
         self.start()
 
 
-@contextmanager
-def working(what: str, total: int | None = None, *, even: bool = True) -> Iterator[Work]:
-    """Show progress until the block ends; `total` is the amount of work, if known."""
-    work = Work(what, total, even=even)
-    work.start()
-    try:
-        yield work
-    finally:
-        work.stop()
-
-
-class TrainingProgress(Callback):
+class TrainingProgress(Work, Callback):
     """Show the epoch, the time left, the loss and its terms, updated with every batch.
 
-    A context manager, so that the display ends whenever the training does. After the training, `rows` is the number of
-    rows in each epoch, and `resumed` the number of epochs that an earlier run had finished.
+    After the training, `rows` is the number of rows in each epoch, and `resumed` the number of epochs that an earlier
+    run had finished.
     """
 
     def __init__(self, console: Console) -> None:
-        self.console, self.rows, self.resumed = console, 0, 0
-        self._work, self._batch = Work(PREPARING, console=console), 0
-
-    def __enter__(self) -> Self:
-        self._work.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._work.stop()
+        super().__init__(PREPARING, console=console)
+        self.rows = self.resumed = self._batch = 0
 
     def on_train_begin(self, training: Training) -> None:
         """Print how much there is to do, and where a resumed training continues."""
         self.rows, self.resumed = len(training.train), training.epoch
         total = training.schedule.epochs
         if training.epoch:
-            self.console.print(f"resuming after epoch {training.epoch}", highlight=False)
-        if not self.console.is_terminal:
-            line = f"training on {self.rows:,} refused rows, for at most {total:,} epochs"
-            self.console.print(line, highlight=False, soft_wrap=True)
-        self._work.move(training.epoch, total, what="training, epoch")
+            self._console.print(f"resuming after epoch {training.epoch}")
+        if not self._console.is_terminal:
+            self._console.print(f"training on {self.rows:,} refused rows, for at most {total:,} epochs")
+        self.move(training.epoch, total, what="training, epoch")
 
     def on_epoch_begin(self, training: Training) -> None:
         """Name the epoch."""
         self._batch = 0
-        self._work.describe(f"epoch {training.epoch + 1} of {training.schedule.epochs}")
+        self.describe(f"epoch {training.epoch + 1} of {training.schedule.epochs}")
 
     def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
         """Advance the bar by one batch and show its terms."""
         self._batch += 1
         batches = max(1, round(len(training.train) / training.schedule.batch))
-        if self.console.is_terminal:
+        if self._console.is_terminal:
             parts = ", ".join(f"{name} {value:.3g}" for name, value in terms.items() if name != "total")
-            self._work.describe(detail=f"loss {terms['total']:.3g} of {parts}")
-            self._work.move(training.epoch + min(1.0, self._batch / batches), in_percent=True)
+            self.describe(detail=f"loss {terms['total']:.3g} of {parts}")
+            self.move(training.epoch + min(1.0, self._batch / batches), in_percent=True)
 
     def on_epoch_end(self, training: Training) -> None:
         """Without a bar, print a line if the last one is long ago."""
-        self._work.move(training.epoch, in_percent=self.console.is_terminal)
+        self.move(training.epoch, in_percent=self._console.is_terminal)
 
     def on_train_end(self, training: Training) -> None:
         """Clear the line of terms."""
-        self._work.describe(detail="")
+        self.describe(detail="")
 
 
-class _Bar(ProgressColumn):
-    """A bar, once the total is known."""
+class _Drawn(ProgressColumn):
+    """A column that a function draws."""
 
-    def __init__(self, console: Console) -> None:
-        self.width = WIDE if console.width >= LITTLE else NARROW
-        super().__init__()
-
-    def render(self, task: Task) -> ProgressBar | Text:
-        """The bar, or nothing."""
-        return ProgressBar(task.total, task.completed, width=self.width) if task.total else Text("")
-
-
-class _Tail(ProgressColumn):
-    """The progress in words."""
-
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    def __init__(self, draw: Callable[[Task], RenderableType]) -> None:
+        self.draw = draw
         super().__init__(table_column=Column(no_wrap=True))
 
-    def render(self, task: Task) -> Text:
-        """The state as text."""
-        return Text(self.work.state())
+    def render(self, task: Task) -> RenderableType:
+        return self.draw(task)
 
 
 class _Display(Bars):
@@ -225,4 +192,4 @@ class _Display(Bars):
         """The bar, then the line."""
         yield from super().get_renderables()
         if self.detail:
-            yield Text(self.detail)
+            yield Text(self.detail, no_wrap=False, overflow="fold")

@@ -12,9 +12,8 @@ from rich.markup import escape
 
 from ..errors import DataError, Fault
 from . import console
-from .console import Data, Ignore, Json, Label, SchemaFile, Seed, err, note, out, print_json, table_of, written
-from .manners import App
-from .progress import working
+from .console import App, argument, err, note, option, out, print_json, split, table_of, written
+from .progress import Work
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,17 +28,14 @@ rules_app = App(help="Check rules, and suggest rules.", no_args_is_help=True)
 def rules_check(
     rules: Annotated[
         str,
-        typer.Argument(
-            help="A rule file, or the name of a built-in rule set (unary, binary, actionable).",
-            autocompletion=console.rules,
-        ),
+        argument("A rule file, or the name of a built-in rule set (unary, binary, actionable).", among=console.RULES),
     ],
-    data: Data,
-    schema_file: SchemaFile = None,
-    label: Label = None,
-    ignore: Ignore = None,
-    seed: Seed = 0,
-    as_json: Json = False,
+    data: console.Data,
+    schema_file: console.SchemaFile = None,
+    label: console.Label = None,
+    ignore: console.Ignore = None,
+    seed: console.Seed = 0,
+    as_json: console.Json = False,
 ) -> None:
     """Show each rule in words, what looks wrong with it, and how many rows break it.
 
@@ -54,27 +50,24 @@ def rules_check(
     from ..region.conflict import breakage, lint
     from ..rules import in_words, parse_rules
 
-    with working(f"reading {data}"):
+    with Work(f"reading {data}"):
         known, table = load_features(data, schema=schema_file, label=label, ignore=ignore or (), seed=seed)
     own = DATASETS[data].rules if data in DATASETS else {}
     known = with_ranks(known, DATASETS[data].ranks.get(rules, {})) if data in DATASETS else known
     parsed = parse_rules(own.get(rules, Path(rules)), known)
-    with working(f"checking {len(parsed):,} rules on {len(table):,} rows"):
+    with Work(f"checking {len(parsed):,} rules on {len(table):,} rows"):
         found, findings = breakage(parsed, table, seed=seed), lint(parsed, known, table, seed=seed)
     if as_json:
-        print_json(
-            {
-                "rules": [
-                    {"line": b.rule.line, "text": b.rule.text, "words": in_words(b.rule, known)}
-                    | {k: getattr(b, k) for k in ("rows", "rows_broken", "pairs", "pairs_broken")}
-                    for b in found
-                ],
-                "findings": [
-                    {"severity": f.severity, "kind": f.kind, "problem": f.problem, "lines": [r.line for r in f.rules]}
-                    for f in findings
-                ],
-            }
-        )
+        rules_found = [
+            {"line": b.rule.line, "text": b.rule.text, "words": in_words(b.rule, known)}
+            | {k: getattr(b, k) for k in ("rows", "rows_broken", "pairs", "pairs_broken")}
+            for b in found
+        ]
+        wrong = [
+            {"severity": f.severity, "kind": f.kind, "problem": f.problem, "lines": [r.line for r in f.rules]}
+            for f in findings
+        ]
+        print_json({"rules": rules_found, "findings": wrong})
     else:
         _print_rules(found, findings, known)
     if any(f.severity == "error" for f in findings):
@@ -87,21 +80,16 @@ def _print_rules(found: list[Any], findings: list[Any], known: Schema) -> None:
     if not found:
         out.print("No rules: the file has only blank lines and comments.")
         return
-    table = table_of("line", "rule", "in words", "rows that break it", "pairs that break it")
+    rows = []
     for b in found:
-        table.add_row(
-            str(b.rule.line),
-            escape(b.rule.text),
-            escape(in_words(b.rule, known)),
-            f"{b.rows_broken:,} of {b.rows:,}",
-            f"{b.pairs_broken:,} of {b.pairs:,}",
-        )
-    out.print(table)
+        broken = (f"{b.rows_broken:,} of {b.rows:,}", f"{b.pairs_broken:,} of {b.pairs:,}")
+        rows.append((b.rule.line, b.rule.text, in_words(b.rule, known), *broken))
+    out.print(table_of("line", "rule", "in words", "rows that break it", "pairs that break it", rows=rows))
     colours = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     for finding in findings:
         lines = ", ".join(str(r.line) for r in finding.rules)
         said = f"line{'s' * (len(finding.rules) > 1)} {lines}: {finding.problem}"
-        out.print(f"[{colours[finding.severity]}]{finding.severity}[/]", escape(said), highlight=False)
+        out.print(f"[{colours[finding.severity]}]{finding.severity}[/]", escape(said))
     if not findings:
         out.print("Nothing looks wrong.")
 
@@ -110,21 +98,22 @@ ENDINGS = (".txt", ".rules")
 LEAST = "--least-support"
 
 
+@rules_app.command("suggest")
 def rules_suggest(
-    data: Data,
-    schema_file: SchemaFile = None,
-    label: Label = None,
-    ignore: Ignore = None,
-    graph: Annotated[Path | None, typer.Option(help="A causal graph (.csv or .dot), see `fcxplain graph`.")] = None,
+    data: console.Data,
+    schema_file: console.SchemaFile = None,
+    label: console.Label = None,
+    ignore: console.Ignore = None,
+    graph: Annotated[Path | None, option("A causal graph (.csv or .dot), see `fcxplain graph`.")] = None,
     accept: Annotated[
-        str | None, typer.Option(help="The numbers of the rules to write to --out, e.g. 1,3,5, or all for those shown.")
+        str | None, option("The numbers of the rules to write to --out, e.g. 1,3,5, or all for those shown.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--out", help="The rule file to write (.txt, .rules).")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace a file of that name.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="The number of rules to show, strongest first.")] = 20,
-    support: Annotated[int, typer.Option(LEAST, min=1, help="The number of rows that must support a rule.")] = 30,
-    seed: Seed = 0,
-    as_json: Json = False,
+    output: Annotated[Path | None, option("The rule file to write (.txt, .rules).", "--out")] = None,
+    overwrite: Annotated[bool, option("Replace a file of that name.", "--overwrite", "--force")] = False,
+    limit: Annotated[int, option("The number of rules to show, strongest first.", least=1)] = 20,
+    support: Annotated[int, option("The number of rows that must support a rule.", LEAST, least=1)] = 30,
+    seed: console.Seed = 0,
+    as_json: console.Json = False,
 ) -> None:
     """Suggest rules, based on column names, the data and a causal graph. None is applied unless you accept it.
 
@@ -136,10 +125,10 @@ def rules_suggest(
     from ..suggestions import suggest
 
     _check(accept, output, overwrite)
-    with working(f"reading {data}"):
+    with Work(f"reading {data}"):
         known, table = _rows(data, schema_file, label, ignore or ())
     edges = None if graph is None else as_graph(graph, known.names)
-    with working(f"looking for rules in {len(table):,} rows and {len(known)} features"):
+    with Work(f"looking for rules in {len(table):,} rows and {len(known)} features"):
         found = suggest(table, known, edges, label=label, least_support=support, seed=seed)
     accepted = _accepted(accept, found, limit)
     if output is not None:
@@ -150,7 +139,8 @@ def rules_suggest(
     source = _options(data, schema_file, label, ignore or ())
     if output is not None:
         written(output)
-        return _say(f"check them with: {shlex.join(['fcxplain', 'rules', 'check', str(output), *source])}")
+        again = shlex.join(["fcxplain", "rules", "check", str(output), *source])
+        return err.print(escape(f"check them with: {again}"))
     more = [*([] if graph is None else ["--graph", str(graph)]), *([] if support == 30 else [LEAST, str(support)])]
     return _show(found, limit, shlex.join(["fcxplain", "rules", "suggest", *source, *more]))
 
@@ -200,7 +190,7 @@ def _accepted(accept: str | None, found: Sequence[Suggestion], limit: int) -> tu
         return ()
     if accept.strip().lower() == "all":
         return tuple(range(1, min(limit, len(found)) + 1))
-    parts = [part.strip() for part in accept.split(",") if part.strip()]
+    parts = split([accept])
     wrong = [p for p in parts if not (p.isdecimal() and 1 <= int(p) <= len(found))]
     if wrong or not parts:
         there = f"Choose from 1 to {len(found)}, comma-separated." if found else "There are no suggestions."
@@ -222,7 +212,7 @@ def _write(path: Path, data: str, found: Sequence[Suggestion], accepted: Sequenc
 
 def _show(found: Sequence[Suggestion], limit: int, again: str) -> None:
     if not found:
-        return _say("No suggestions: no name, edge or pair of features suggests a rule.")
+        return err.print("No suggestions: no name, edge or pair of features suggests a rule.")
     table = table_of("", "rule, and its meaning", "rows", "why")
     table.columns[0].justify = table.columns[2].justify = "right"
     for number, s in enumerate(found[:limit], start=1):
@@ -231,9 +221,10 @@ def _show(found: Sequence[Suggestion], limit: int, again: str) -> None:
     out.print(table)
     rest = len(found) - limit
     if rest > 0:
-        err.print(f"... and {rest:,} weaker: --limit {len(found)} shows all", highlight=False)
+        err.print(f"... and {rest:,} weaker: --limit {len(found)} shows all")
     numbers = "1,3" if len(found) > 2 else "1"
-    return _say(f"None is applied. To accept some, give their numbers: {again} --accept {numbers} --out my.rules")
+    accept = f"{again} --accept {numbers} --out my.rules"
+    return err.print(escape(f"None is applied. To accept some, give their numbers: {accept}"))
 
 
 def _options(data: str, schema_file: Path | None, label: str | None, ignore: Sequence[str]) -> list[str]:
@@ -245,7 +236,3 @@ def _options(data: str, schema_file: Path | None, label: str | None, ignore: Seq
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _say(text: str) -> None:
-    err.print(escape(text), highlight=False, soft_wrap=True)

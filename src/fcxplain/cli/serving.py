@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 
 from ..errors import DataError, Fault
 from ..text import counted
-from .console import Json, err, one_line, out, print_json, table_of
-from .manners import App
+from .console import App, Json, argument, err, need_extra, one_line, option, out, print_json, table_of
 from .models import CalledBy, Model, OwnClassifier, is_built_in
-from .progress import working
+from .progress import Work
 
 if TYPE_CHECKING:
     from ..service.app import ServeSettings
+    from ..service.receipts import Store
     from ..service.service import Service
-    from ..service.store import Store
 
-NEEDED = ("fastapi", "uvicorn", "cryptography", "multipart")
-Host = Annotated[str, typer.Option(help="The address to listen on. Any other than this machine needs a token.")]
-Port = Annotated[int, typer.Option(help="The port; 0 picks a free one.")]
-StoreFile = Annotated[Path, typer.Argument(help="The file that `serve --store` wrote.")]
+StoreFile = Annotated[Path, argument("The file that `serve --store` wrote.")]
 
 store_app = App(help="List, show and delete the receipts that a server keeps.", no_args_is_help=True)
-
-
-def need_extra() -> None:
-    """Refuse to go on without the packages of the extra, and say how to install them."""
-    absent = [name for name in NEEDED if find_spec(name) is None]
-    if absent:
-        raise DataError(f"this needs more packages ({', '.join(absent)}): pip install 'fcxplain[serve]'")
 
 
 def _find_rows(rows: str | None) -> None:
@@ -47,25 +34,22 @@ def _find_rows(rows: str | None) -> None:
 
 def serve(
     model: Model,
-    rows: Annotated[
-        str | None, typer.Option(help="The people to choose from: a CSV or parquet file, or a data set.")
-    ] = None,
+    rows: Annotated[str | None, option("The people to choose from: a CSV or parquet file, or a data set.")] = None,
     index: CalledBy = None,
     classifier: OwnClassifier = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
+    host: Annotated[str, option("The address to listen on. Any other than this machine needs a token.")] = "127.0.0.1",
+    port: Annotated[int, option("The port; 0 picks a free one.")] = 8000,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="FCXPLAIN_TOKEN", help="The secret that every visitor must give, 16 characters or more."),
+        str | None, option("The secret that every visitor must give, 16 characters or more.", envvar="FCXPLAIN_TOKEN")
     ] = None,
     origin: Annotated[
-        str | None, typer.Option(help="The public address behind a proxy, e.g. https://answers.example.org.")
+        str | None, option("The public address behind a proxy, e.g. https://answers.example.org.")
     ] = None,
-    store: Annotated[Path | None, typer.Option(help="The file for receipts; without it, none are kept.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="The number of worker processes; each loads the model.")] = 2,
-    seconds: Annotated[float, typer.Option(min=1, help="The time limit per question.")] = 60.0,
+    store: Annotated[Path | None, option("The file for receipts; without it, none are kept.")] = None,
+    workers: Annotated[int, option("The number of worker processes; each loads the model.", least=1)] = 2,
+    seconds: Annotated[float, option("The time limit per question.", least=1)] = 60.0,
     log_values: Annotated[
-        bool, typer.Option("--log-values", help="Show what the model prints, which may include personal data.")
+        bool, option("Show what the model prints, which may include personal data.", "--log-values")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -92,7 +76,7 @@ def open_page(settings: ServeSettings, *, as_json: bool = False) -> None:
     """Serve until Ctrl-C; with JSON, print the address as one line when the page is ready."""
     from ..service.app import run
 
-    err.print("loading the model ...", highlight=False)
+    err.print("loading the model ...")
 
     def ready(service: Service, address: str) -> None:
         if as_json:
@@ -101,19 +85,17 @@ def open_page(settings: ServeSettings, *, as_json: bool = False) -> None:
             f", {counted(len(service.people), 'person').replace('persons', 'people')}" if len(service.people) else ""
         )
         kept = f"; receipts go to {settings.store}" if settings.store else "; nothing is stored"
-        return out.print(
-            f"open {address}{people}{escape(kept)}. Press Ctrl-C to stop.", highlight=False, soft_wrap=True
-        )
+        return out.print(f"open {address}{people}{escape(kept)}. Press Ctrl-C to stop.")
 
     run(settings, on_ready=ready)
 
 
 def bench_serve(
     model: Model,
-    rows: Annotated[str, typer.Option(help="The people to ask about: a file, or the name of a data set.")],
-    people: Annotated[int, typer.Option(min=1, help="The number of simultaneous users.")] = 20,
-    seconds: Annotated[float, typer.Option(min=1, help="The duration in seconds.")] = 20.0,
-    pause: Annotated[float, typer.Option(min=0, help="Seconds that a user reads before the next request.")] = 1.0,
+    rows: Annotated[str, option("The people to ask about: a file, or the name of a data set.")],
+    people: Annotated[int, option("The number of simultaneous users.", least=1)] = 20,
+    seconds: Annotated[float, option("The duration in seconds.", least=1)] = 20.0,
+    pause: Annotated[float, option("Seconds that a user reads before the next request.", least=0)] = 1.0,
     as_json: Json = False,
 ) -> None:
     """Measure how quickly the page gives a new, verified answer after a change, with many users at once.
@@ -126,20 +108,20 @@ def bench_serve(
     _find_rows(rows)
     from ..service.load import measured
 
-    with working(f"{people} users for {seconds:.0f} seconds"):
+    with Work(f"{people} users for {seconds:.0f} seconds"):
         found = measured(str(model), rows, people=people, seconds=seconds, pause=pause)
     if as_json:
         return print_json(vars(found))
-    out.print(f"{found.answers:,} requests answered, {found.failures} failures", highlight=False)
+    out.print(f"{found.answers:,} requests answered, {found.failures} failures")
     said = f"median {found.median:.0f} ms, 95 % within {found.p95:.0f} ms, longest {found.longest:.0f} ms"
-    out.print(f"{said}; with reasons, median {found.reasons:.0f} ms", highlight=False)
-    return out.print(f"page size with all assets: {found.first_paint / 1e3:.0f} kB", highlight=False)
+    out.print(f"{said}; with reasons, median {found.reasons:.0f} ms")
+    return out.print(f"page size with all assets: {found.first_paint / 1e3:.0f} kB")
 
 
 @store_app.command("list")
 def store_list(
     store: StoreFile,
-    person: Annotated[str | None, typer.Option(help="Only the receipts of this person.")] = None,
+    person: Annotated[str | None, option("Only the receipts of this person.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the receipts in a store: person, date and receipt number.
@@ -149,17 +131,15 @@ def store_list(
     found = _store(store).entries(person)
     if as_json:
         return print_json([vars(entry) for entry in found])
-    table = table_of("person", "issued", "receipt")
-    for entry in found:
-        table.add_row(escape(one_line(entry.person)), entry.issued, entry.id)
     if found:
-        out.print(table)
-    return out.print(f"{counted(len(found), 'receipt')}", highlight=False)
+        rows = [(one_line(entry.person), entry.issued, entry.id) for entry in found]
+        out.print(table_of("person", "issued", "receipt", rows=rows))
+    return out.print(counted(len(found), "receipt"))
 
 
 @store_app.command("show")
 def store_show(
-    store: StoreFile, receipt: Annotated[str, typer.Argument(help="The number of the receipt.")], as_json: Json = True
+    store: StoreFile, receipt: Annotated[str, argument("The number of the receipt.")], as_json: Json = True
 ) -> None:
     """Print a receipt as JSON, for `fcxplain verify`.
 
@@ -174,8 +154,8 @@ def store_show(
 @store_app.command("delete")
 def store_delete(
     store: StoreFile,
-    person: Annotated[str | None, typer.Option(help="All receipts of this person.")] = None,
-    receipt: Annotated[str | None, typer.Option(help="The number of one receipt.")] = None,
+    person: Annotated[str | None, option("All receipts of this person.")] = None,
+    receipt: Annotated[str | None, option("The number of one receipt.")] = None,
     as_json: Json = False,
 ) -> None:
     """Delete one receipt, or all receipts of a person. The bytes are overwritten; backups are not touched.
@@ -187,12 +167,12 @@ def store_delete(
     gone = _store(store).delete(person=person, key=receipt)
     if as_json:
         return print_json({"deleted": gone})
-    return out.print(f"{counted(gone, 'receipt')} deleted", highlight=False)
+    return out.print(f"{counted(gone, 'receipt')} deleted")
 
 
 def _store(path: Path) -> Store:
     need_extra()
-    from ..service.store import Store
+    from ..service.receipts import Store
 
     if not path.is_file():
         raise DataError("", [Fault(str(path), "does not exist", "Give the file that `serve --store` wrote.")])

@@ -1,12 +1,10 @@
 """The library's plots, as matplotlib figures, and how to save them."""
 
-from .changes import change_frequencies, distribution_shift
+from .answers import change_frequencies, distribution_shift, path, success_by_changes
 from .comparison import bars, trade_off
+from .curves import cost_per_row, loss_curves, study
 from .graph import causal_graph
-from .history import loss_curves
-from .studies import cost_per_row, study
 from .style import save
-from .success import path, success_by_changes
 
 __all__ = [
     "bars",

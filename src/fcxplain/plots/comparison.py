@@ -16,18 +16,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
-from .style import (
-    BEHIND,
-    figure_of,
-    fill_look,
-    finished,
-    name_rows,
-    new_figure,
-    our_style,
-    panels_of,
-    plain,
-    shortened,
-)
+from .style import BEHIND, figure_of, fill_look, finished, name_rows, new_figure, our_style, panels_of, plain, shortened
 
 
 def figures_in(table: pd.DataFrame, columns: Sequence[str], figure: str) -> pd.DataFrame:
@@ -238,7 +227,11 @@ def trade_off(
         raise DataError("", [Fault("ax", f"is one axis for {len(xs)} panels", "Leave it out, or draw one at a time.")])
     parts = {"": table} if by is None else dict(tuple(table.groupby(by, sort=False)))
     numbers = {name: i for i, name in enumerate(dict.fromkeys(table["method"]), start=1)}
-    panels = np.array([[ax]]) if ax is not None else _panels(len(parts), len(xs))
+    if ax is None:
+        own_figure = new_figure(3.2 * len(xs) + 1.7, 3.2 * len(parts) + 0.2, layout="constrained")
+        panels = own_figure.subplots(len(parts), len(xs), sharex="col", sharey=True, squeeze=False)
+    else:
+        panels = np.array([[ax]])
     for line, name in zip(panels, parts, strict=True):
         for panel, (column, words) in zip(line, xs.items(), strict=True):
             _axes(panel, table, column, words, log=column in logarithmic)
@@ -250,12 +243,6 @@ def trade_off(
         for panel, column in zip(line, xs, strict=True):
             _draw(panel, part, (column, y), numbers, own)
     return figure
-
-
-def _panels(rows: int, columns: int) -> NDArray[Any]:
-    figure = new_figure(3.2 * columns + 1.7, 3.2 * rows + 0.2, layout="constrained")
-    panels: NDArray[Any] = figure.subplots(rows, columns, sharex="col", sharey=True, squeeze=False)
-    return panels
 
 
 def _axes(ax: Axes, table: pd.DataFrame, x: str, words: str, *, log: bool) -> None:

@@ -65,7 +65,8 @@ def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | Non
     >>> figure = plots.causal_graph(graph, title="Causes of income")
     """
     plan = _planned(graph, title)
-    pen = _within(ax, plan) if ax is not None else _on_own_page(plan)
+    width, height = plan.size
+    pen = _within(ax or new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1)), plan)
     for edge, route in plan.placement.routes.items():
         share = plan.support.get(edge)
         _draw_line(pen, curve(route), 1.0 if share is None else share, arrow=edge in plan.arrows)
@@ -146,11 +147,6 @@ class _Pen:
         """Write a line of text, vertically centred on its lower-case letters."""
         low = y - 0.27 * size
         self.ax.text(x, low, text, fontsize=size * self.scale, color=colour, ha=align, va="baseline", zorder=4)
-
-
-def _on_own_page(plan: _Plan) -> _Pen:
-    width, height = plan.size
-    return _within(new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1)), plan)
 
 
 def _within(ax: Axes, plan: _Plan) -> _Pen:

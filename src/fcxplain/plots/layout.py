@@ -24,10 +24,12 @@ MANY = 1_000
 """Above this number of vertices, only one start is used."""
 
 
-SORTS, EXCHANGES = frozenset({"sort"}), frozenset({"exchange"})
-Sweep = frozenset[str]
-"""The operations on each row."""
-SCHEDULES = ((SORTS | EXCHANGES,) * 10, (SORTS, SORTS, EXCHANGES, EXCHANGES) * 4)
+Sweep = tuple[bool, bool]
+"""Whether to sort each row, and whether to exchange neighbours in it."""
+SCHEDULES: tuple[tuple[Sweep, ...], ...] = (
+    ((True, True),) * 10,
+    ((True, False), (True, False), (False, True), (False, True)) * 4,
+)
 """Neither is always better, and both are fast."""
 
 
@@ -92,16 +94,8 @@ def differences(n: int, pairs: NDArray[np.int_]) -> csr_array:
 # Order within rows
 
 
-@dataclass(frozen=True)
-class Ordering:
-    """The vertices of each row from left to right, and the number of crossings."""
-
-    rows: Rows
-    crossings: int
-
-
-def orderings(chains: Chains) -> list[Ordering]:
-    """Orders with few crossings, one for each of several starts."""
+def orderings(chains: Chains) -> list[tuple[Rows, int]]:
+    """The vertices of each row from left to right, with few crossings, and their number; for several starts."""
     rows: Rows = [[] for _ in range(max(chains.row_of) + 1)]
     for vertex, row in enumerate(chains.row_of):
         rows[row].append(vertex)
@@ -125,14 +119,14 @@ def _guesses(chains: Chains) -> list[NDArray[np.float64]]:
     return [wave * np.sign(wave[np.abs(wave).argmax()]) for wave in waves]
 
 
-def _settled(rows: Rows, links: list[Matrix], start: list[Order], sweeps: Sequence[Sweep]) -> Ordering:
+def _settled(rows: Rows, links: list[Matrix], start: list[Order], sweeps: Sequence[Sweep]) -> tuple[Rows, int]:
     orders, best, fewest = list(start), list(start), _crossings(start, links)
     for number, sweep in enumerate(sweeps):
         _go_through(orders, links, sweep, downwards=number % 2 == 0)
         count = _crossings(orders, links)
         if count < fewest:
             best, fewest = list(orders), count
-    return Ordering([[row[i] for i in order] for row, order in zip(rows, best, strict=True)], fewest)
+    return [[row[i] for i in order] for row, order in zip(rows, best, strict=True)], fewest
 
 
 def _links(chains: Chains, rows: Rows) -> list[Matrix]:
@@ -162,11 +156,12 @@ def _costs(beside: Matrix) -> Matrix:
 
 def _go_through(orders: list[Order], links: list[Matrix], sweep: Sweep, *, downwards: bool) -> None:
     """For each row, sort by the mean position of neighbours in the previous row, or swap neighbours, or both."""
+    sorts, exchanges = sweep
     for row in range(len(orders)) if downwards else range(len(orders) - 1, -1, -1):
         before = _beside(orders, links, row)[0 if downwards else 1]
-        if sweep >= SORTS and before is not None:
+        if sorts and before is not None:
             orders[row] = orders[row][np.argsort(_means(before), kind="stable")]
-        if sweep >= EXCHANGES:
+        if exchanges:
             sides = [side for side in _beside(orders, links, row) if side is not None]
             costs = sum((_costs(side) for side in sides), np.zeros((len(orders[row]),) * 2, dtype=np.float32))
             orders[row] = orders[row][_exchanged(costs)]
@@ -261,33 +256,39 @@ class _Drawing:
     nodes: int
 
 
-def placed(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> Placement:
-    """Place nodes of these sizes, linked by acyclic edges that go down; each edge has a label of the given size."""
-    chains = chained(len(sizes), edges, label is not None)
+def _placed(nodes: list[int], sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> Placement:
+    """Place connected nodes of these sizes; their edges go down, each with a label of the given size."""
+    local = {node: i for i, node in enumerate(nodes)}
+    own = [(local[a], local[b]) for a, b in edges if a in local]
+    chains = chained(len(nodes), own, label is not None)
     if len(chains.row_of) > MOST_VERTICES:
-        place, remedy = (
-            f"{len(edges):,} edges between {len(sizes)} features",
-            "Draw those with most support, or a part.",
-        )
-        raise DataError("causal graph", [Fault(place, "are too many to draw", remedy)])
-    drawing = _drawn(chains, _vertex_sizes(sizes, chains, label), len(sizes))
-    x = _across(drawing)
-    levels = _down(drawing, x)
-    middles = levels.middles[list(chains.row_of)]
-    boxes = {i: NodeBox(float(x[i]), float(middles[i]), *map(float, drawing.sizes[i])) for i in range(len(sizes))}
+        edges_there = f"{len(own):,} edges between {len(nodes)} features"
+        fault = Fault(edges_there, "are too many to draw", "Draw those with most support, or a part.")
+        raise DataError("causal graph", [fault])
+    drawing = _drawn(chains, _vertex_sizes([sizes[node] for node in nodes], chains, label), len(nodes))
+    # Midway between the leftmost and the rightmost optimum, which is also optimal.
+    x = (_leftmost(drawing)[0] - _leftmost(drawing, mirrored=True)[0]) / 2
+    x = np.asarray(np.round(x - (x - drawing.sizes[:, 0] / 2).min(), 2))
+    tops, bottoms, row_middles = _down(drawing, x)
+    middles = row_middles[list(chains.row_of)]
+    boxes = [NodeBox(float(x[i]), float(middles[i]), *map(float, drawing.sizes[i])) for i in range(len(nodes))]
     routes = {}
-    for number, edge in enumerate(edges):
+    for number, ((a, b), chain) in enumerate(zip(own, chains.chains, strict=True)):
         carrier = chains.carriers[number] if label else None
         at = None if carrier is None else np.array([x[carrier], middles[carrier]])
-        routes[edge] = Route(_pieces(drawing, chains.chains[number], x, levels, boxes), at)
-    return Placement(boxes, routes, float((x + drawing.sizes[:, 0] / 2).max()), float(levels.tops[0]))
+        pieces = _pieces(drawing, chain, x, tops, bottoms)
+        pieces[0, 0, 1] = boxes[a].y - boxes[a].height / 2
+        pieces[-1, 1, 1] = boxes[b].y + boxes[b].height / 2
+        routes[nodes[a], nodes[b]] = Route(pieces, at)
+    width, height = float((x + drawing.sizes[:, 0] / 2).max()), float(tops[0])
+    return Placement(dict(zip(nodes, boxes, strict=True)), routes, width, height)
 
 
 def _drawn(chains: Chains, sizes: Reals, nodes: int) -> _Drawing:
     """Of the orders with few crossings, the one with the least sideways distance of edges."""
     found = orderings(chains)
-    few = 1.05 * min(order.crossings for order in found) + 1
-    rows = [order.rows for order in found if order.crossings <= few]
+    few = 1.05 * min(crossings for _, crossings in found) + 1
+    rows = [rows for rows, crossings in found if crossings <= few]
     drawings = [_Drawing(chains, r, _ports(chains, r, sizes, nodes), sizes, nodes) for r in rows]
     return min(drawings, key=lambda d: _leftmost(d)[1]) if len(drawings) > 1 else drawings[0]
 
@@ -320,12 +321,6 @@ def _ports(chains: Chains, rows: Rows, sizes: Reals, nodes: int) -> Ports:
 # Along a row
 
 
-def _across(drawing: _Drawing) -> Reals:
-    """Positions along the rows: midway between the leftmost and the rightmost optimum, which is also optimal."""
-    x = (_leftmost(drawing)[0] - _leftmost(drawing, mirrored=True)[0]) / 2
-    return np.asarray(np.round(x - (x - drawing.sizes[:, 0] / 2).min(), 2))
-
-
 def _leftmost(drawing: _Drawing, *, mirrored: bool = False) -> tuple[Reals, float]:
     """Positions and their cost, by a linear program in positions, sideways distances of segments, and total width."""
     segments, n = np.array(drawing.chains.segments), len(drawing.sizes)
@@ -333,6 +328,7 @@ def _leftmost(drawing: _Drawing, *, mirrored: bool = False) -> tuple[Reals, floa
     pairs = np.array([p for row in drawing.rows for p in pairwise(row)], dtype=int).reshape(-1, 2)
     offsets = sign * np.array([lower - upper for upper, lower in (drawing.ports[a, b] for a, b in segments)])
     sideways, half = differences(n, segments), drawing.sizes[:, 0] / 2
+    apart = half[pairs].sum(axis=1) + np.where((pairs < drawing.nodes).all(axis=1), NODE_APART, EDGE_APART)
     limits = [
         # A segment's distance is at least the absolute difference of its ends.
         hstack([sideways, -eye_array(m), csr_array((m, 1))]),
@@ -343,35 +339,26 @@ def _leftmost(drawing: _Drawing, *, mirrored: bool = False) -> tuple[Reals, floa
     found = linprog(
         np.concatenate([np.full(n, 0.1 / n), BENDING[(segments >= drawing.nodes).sum(axis=1)], [1.0]]),
         A_ub=vstack(limits, format="csr"),
-        b_ub=np.concatenate([offsets, -offsets, -_distances(drawing, pairs), -half]),
+        b_ub=np.concatenate([offsets, -offsets, -apart, -half]),
         bounds=np.column_stack([np.concatenate([half, np.zeros(m + 1)]), np.full(n + m + 1, np.inf)]),
         method="highs-ds",
     )
     return np.asarray(found.x[:n]), float(found.fun)
 
 
-def _distances(drawing: _Drawing, pairs: NDArray[np.int_]) -> Reals:
-    """The minimum distance between the centres of neighbours in a row."""
-    room = np.where((pairs < drawing.nodes).all(axis=1), NODE_APART, EDGE_APART)
-    return np.asarray(drawing.sizes[pairs, 0].sum(axis=1) / 2 + room)
-
-
 # From row to row
 
 
-@dataclass(frozen=True)
-class _Levels:
-    """For each row: where edges from above become vertical, where that ends, and the centre of the boxes."""
+def _down(drawing: _Drawing, x: Reals) -> tuple[Reals, Reals, Reals]:
+    """For each row: where edges from above become vertical, where that ends, and the centre of the boxes.
 
-    tops: Reals
-    bottoms: Reals
-    middles: Reals
-
-
-def _down(drawing: _Drawing, x: Reals) -> _Levels:
-    """Vertical positions of rows. In a row with only labels, edges may slant: they are nowhere vertical."""
+    In a row with only labels, edges may slant: they are nowhere vertical.
+    """
     tops, bottoms, middles = [], [], []
-    y, farthest = 0.0, _farthest(drawing, x)
+    y, farthest = 0.0, np.zeros(len(drawing.rows))
+    for (a, b), (upper, lower) in drawing.ports.items():
+        row = drawing.chains.row_of[a]
+        farthest[row] = max(farthest[row], abs(x[a] + upper - x[b] - lower))
     for row, vertices in enumerate(drawing.rows):
         height = max(float(drawing.sizes[v, 1]) for v in vertices)
         has_boxes = min(vertices) < drawing.nodes
@@ -381,24 +368,12 @@ def _down(drawing: _Drawing, x: Reals) -> _Levels:
         bottoms.append(y - head - height if has_boxes else middles[-1])
         y -= head + height + float(np.clip(SLOPE * farthest[row], GAP, GAP_AT_MOST))
     lowest = bottoms[-1]
-    return _Levels(np.array(tops) - lowest, np.array(bottoms) - lowest, np.array(middles) - lowest)
+    return np.array(tops) - lowest, np.array(bottoms) - lowest, np.array(middles) - lowest
 
 
-def _farthest(drawing: _Drawing, x: Reals) -> Reals:
-    far = np.zeros(len(drawing.rows))
-    for (a, b), (upper, lower) in drawing.ports.items():
-        row = drawing.chains.row_of[a]
-        far[row] = max(far[row], abs(x[a] + upper - x[b] - lower))
-    return far
-
-
-def _pieces(
-    drawing: _Drawing, chain: tuple[int, ...], x: Reals, levels: _Levels, boxes: Mapping[int, NodeBox]
-) -> Reals:
+def _pieces(drawing: _Drawing, chain: tuple[int, ...], x: Reals, tops: Reals, bottoms: Reals) -> Reals:
     ports, rows = drawing.ports, [drawing.chains.row_of[vertex] for vertex in chain]
-    ends = np.stack([levels.tops[rows], levels.bottoms[rows]], axis=1)
-    ends[0, 0] = boxes[chain[0]].y - boxes[chain[0]].height / 2
-    ends[-1, 1] = boxes[chain[-1]].y + boxes[chain[-1]].height / 2
+    ends = np.stack([tops[rows], bottoms[rows]], axis=1)
     places = x[list(chain)]
     places[0] += ports[chain[0], chain[1]][0]
     places[-1] += ports[chain[-2], chain[-1]][1]
@@ -416,7 +391,7 @@ def place(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None = Non
     graph.add_nodes_from(range(len(sizes)))
     graph.add_edges_from(edges)
     parts = [sorted(part) for part in nx.connected_components(graph)]
-    joined = [_part(part, sizes, edges, label) for part in parts if len(part) > 1]
+    joined = [_placed(part, sizes, edges, label) for part in parts if len(part) > 1]
     joined.sort(key=lambda part: (-part.height, -part.width, min(part.boxes)))
     upper = shelved(joined, _page_width(joined), PARTS_APART)
     single = [
@@ -426,15 +401,6 @@ def place(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None = Non
     ]
     lower = shelved(single, max(upper.width, _page_width(single)), NODE_APART)
     return shelved([part for part in (upper, lower) if part.boxes], 0.0, PARTS_APART)
-
-
-def _part(nodes: list[int], sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> Placement:
-    local = {node: i for i, node in enumerate(nodes)}
-    own = [(local[a], local[b]) for a, b in edges if a in local]
-    found = placed([sizes[node] for node in nodes], own, label)
-    boxes = {nodes[i]: box for i, box in found.boxes.items()}
-    routes = {(nodes[a], nodes[b]): route for (a, b), route in found.routes.items()}
-    return Placement(boxes, routes, found.width, found.height)
 
 
 def _page_width(parts: Sequence[Placement]) -> float:
@@ -451,21 +417,18 @@ def shelved(parts: Sequence[Placement], width: float, apart: float) -> Placement
         else:
             shelves.append([part])
     whole = max((_length(shelf, apart) for shelf in shelves), default=0.0)
-    height = sum(_height(shelf) for shelf in shelves) + apart * max(len(shelves) - 1, 0)
+    tallest = [max(part.height for part in shelf) for shelf in shelves]
+    height = sum(tallest) + apart * max(len(shelves) - 1, 0)
     top, moved = height, []
-    for shelf in shelves:
+    for shelf, tall in zip(shelves, tallest, strict=True):
         left = (whole - _length(shelf, apart)) / 2
         for part in shelf:
             moved.append(part.moved(left, top - part.height))
             left += part.width + apart
-        top -= _height(shelf) + apart
+        top -= tall + apart
     boxes = {node: box for part in moved for node, box in part.boxes.items()}
     return Placement(boxes, {e: route for part in moved for e, route in part.routes.items()}, whole, height)
 
 
 def _length(shelf: Sequence[Placement], apart: float) -> float:
     return sum(part.width for part in shelf) + apart * (len(shelf) - 1)
-
-
-def _height(shelf: Sequence[Placement]) -> float:
-    return max(part.height for part in shelf)

@@ -9,7 +9,6 @@ import asyncio
 import json
 import logging
 import os
-import struct
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -26,8 +25,9 @@ from .trust import Limits
 logger = logging.getLogger(__name__)
 
 Data = dict[str, Any]
-"""A message to or from a worker: JSON, preceded by its length in bytes."""
-HEAD = struct.Struct(">I")
+"""A message to or from a worker: JSON, one message per line."""
+# The maximum length of a message.
+LONGEST_LINE = 2**30
 
 # Seconds that a worker has to load the model, and to stop when cancelled.
 LOADING, GRACE = 600.0, 1.0
@@ -76,15 +76,18 @@ class Pending:
             self.result, self.failure = result, failure
             self.ended.set()
 
-    def tell(self, event: Data) -> None:
-        """Record the worker's progress."""
-        self.progress |= event
-
     async def wait(self, seconds: float) -> bool:
         """Wait, and return whether it ended in time."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.ended.wait(), seconds)
         return self.ended.is_set()
+
+    def answer(self) -> Data:
+        """The answer of a finished question."""
+        if self.failure is not None:
+            raise self.failure
+        assert self.result is not None
+        return self.result
 
     @property
     def words(self) -> str:
@@ -93,12 +96,9 @@ class Pending:
         if self.worker is None:
             return "Waiting: other requests come first."
         if p.get("total"):
-            far = (
-                f"{p['done'] / p['total']:.0%} of {p['total']:,} people"
-                if self.do == "table"
-                else f"{p['done'] / p['total']:.0%}"
-            )
-            return f"{str(p['stage']).replace('rows', 'people').capitalize()}: {far}, {passed} seconds."
+            people = f" of {p['total']:,} people" if self.do == "table" else ""
+            stage = str(p["stage"]).replace("rows", "people").capitalize()
+            return f"{stage}: {p['done'] / p['total']:.0%}{people}, {passed} seconds."
         tried = f"{p['tried']:,} possibilities tried, " if p.get("tried") else ""
         return f"Looking for options: {tried}{passed} seconds."
 
@@ -118,46 +118,36 @@ class Worker:
         env = {"OMP_NUM_THREADS": "1"} | dict(os.environ) | {"PYTHONPATH": paths}
         # A model's output may contain personal details.
         self.process = await asyncio.create_subprocess_exec(
-            *self.command, stdin=PIPE, stdout=PIPE, stderr=None if self.loud else DEVNULL, env=env
+            *self.command, stdin=PIPE, stdout=PIPE, stderr=None if self.loud else DEVNULL, env=env, limit=LONGEST_LINE
         )
         await self._reply(LOADING, lambda _: None)
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is a process that waits for a question."""
-        return self.process is not None and self.process.returncode is None
-
     async def answer(self, do: str, asked: Mapping[str, Any], seconds: float, tell: Callable[[Data], None]) -> Data:
         """Send a question, and wait for the answer up to a limit."""
-        if not self.is_ready:
+        if self.process is None or self.process.returncode is not None:
             await self.start()
         self.say({"do": do, "with": asked})
         return await self._reply(seconds, tell)
 
     def say(self, message: Data) -> None:
-        """Send a frame, unless the process has ended."""
+        """Send a message, unless the process has ended."""
         raw = json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         if self.process is not None and self.process.stdin is not None and not self.process.stdin.is_closing():
-            self.process.stdin.write(HEAD.pack(len(raw)) + raw)
+            self.process.stdin.write(raw + b"\n")
 
     async def _reply(self, seconds: float, tell: Callable[[Data], None]) -> Data:
         assert self.process is not None
         assert self.process.stdout is not None
-        stream = self.process.stdout
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    size = HEAD.unpack(await stream.readexactly(HEAD.size))[0]
-                    message: Data = json.loads(await stream.readexactly(size))
+                    message: Data = json.loads(await self.process.stdout.readuntil())
                     if "progress" not in message:
                         break
                     tell(message["progress"])
-        except TimeoutError:
+        except (TimeoutError, asyncio.IncompleteReadError) as error:
             self.kill()
-            raise Unanswered("time") from None
-        except asyncio.IncompleteReadError:
-            self.kill()
-            raise Unanswered("crash") from None
+            raise Unanswered("time" if isinstance(error, TimeoutError) else "crash") from None
         except asyncio.CancelledError:
             self.kill()
             raise
@@ -240,7 +230,9 @@ class Engine:
             raise Unanswered("busy")
         job = Pending(key, do, asked, self.limits.table_seconds if do == "table" else self.limits.seconds)
         self._jobs[key] = job
-        self._forget()
+        ended = [key for key, job in self._jobs.items() if job.ended.is_set()]
+        for old in ended[: max(0, len(self._jobs) - REMEMBERED)]:
+            del self._jobs[old]
         if do == "table":
             self._spawn(self._serve_apart(job))
         else:
@@ -254,11 +246,9 @@ class Engine:
 
     async def answer(self, do: str, asked: Data) -> Data:
         """Ask, and wait for the answer without a limit."""
-        return answered(await self._ended(self.job(do, asked)))
-
-    async def _ended(self, job: Pending) -> Pending:
+        job = self.job(do, asked)
         await job.ended.wait()
-        return job
+        return job.answer()
 
     def cancel(self, job: Pending, *, kill: bool = True) -> None:
         """Cancel a question: at once if it waits, else through the worker, or by killing the worker."""
@@ -272,10 +262,6 @@ class Engine:
     def forget(self, key: str) -> None:
         """Remove a question from the cache."""
         self._jobs.pop(key, None)
-
-    def _forget(self) -> None:
-        for key in [k for k, j in self._jobs.items() if j.ended.is_set()][: max(0, len(self._jobs) - REMEMBERED)]:
-            del self._jobs[key]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -310,7 +296,7 @@ class Engine:
     async def _run(self, job: Pending, worker: Worker) -> None:
         job.worker, job.begun = worker, time.monotonic()
         try:
-            job.end(await worker.answer(job.do, job.asked, job.seconds, job.tell))
+            job.end(await worker.answer(job.do, job.asked, job.seconds, job.progress.update))
         except Unanswered as failure:
             logger.warning("%s was not answered: %s", job.do, failure.kind)
             job.end(failure=failure)
@@ -327,14 +313,6 @@ def _is_slow(job: Pending) -> bool:
 
 def _key(do: str, asked: Data) -> str:
     return fingerprint(do, json.dumps(asked, sort_keys=True, default=str))[:32]
-
-
-def answered(job: Pending) -> Data:
-    """The answer of a finished question."""
-    if job.failure is not None:
-        raise job.failure
-    assert job.result is not None
-    return job.result
 
 
 def _kill_if_deaf(job: Pending, worker: Worker) -> None:

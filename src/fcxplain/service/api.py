@@ -14,10 +14,9 @@ from .. import __version__
 from ..errors import Fault, FcxError
 from .answers import WORDS, Unanswered
 from .pages import service_of
-from .people import LONGEST, read_values
+from .people import LONGEST, read_values, read_wishes
 from .receipts import read_receipt
-from .trust import API, Refused
-from .wishes import read_wishes
+from .trust import API
 
 router = APIRouter(prefix="/api/v1", tags=["answers"])
 
@@ -134,7 +133,7 @@ class HealthReply(BaseModel):
 def _json_only(request: Request) -> None:
     """Refuse anything but JSON, so that forms of other sites cannot call the API."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refused(415, "Send JSON: Content-Type: application/json.")
+        raise HTTPException(415, "Send JSON: Content-Type: application/json.")
 
 
 def _refuse(faults: list[Fault]) -> None:

@@ -19,11 +19,10 @@ from .. import __version__
 from ..errors import DataError, Fault
 from . import api, pages
 from .answers import Engine, Unanswered
-from .people import People
+from .people import People, Sessions
+from .receipts import Store, StoreFault
 from .service import Service
-from .sessions import Sessions
-from .store import Store, StoreFault
-from .trust import LOCAL, SHORTEST, Gate, Limits, Refused, Token
+from .trust import LOCAL, SHORTEST, Gate, Limits, Token
 
 ABOUT = "The same answers as the pages, as JSON. Every option was checked with the model itself and all rules."
 
@@ -94,7 +93,7 @@ def application(settings: ServeSettings, *, on_ready: Callable[[Service], None] 
     )  # fmt: skip
     app.include_router(pages.router)
     app.include_router(api.router)
-    for kind in (Refused, Unanswered, StoreFault, HTTPException, Exception):
+    for kind in (Unanswered, StoreFault, HTTPException, Exception):
         app.add_exception_handler(kind, pages.failed)
     app.add_exception_handler(RequestValidationError, api.not_valid)  # type: ignore[arg-type]
     gate: dict[str, Any] = {"host": settings.host, "origin": settings.origin}

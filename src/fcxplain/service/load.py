@@ -12,13 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import DataError
 
@@ -113,7 +112,8 @@ def measured(model: str, rows: str, *, people: int = 20, seconds: float = 20.0, 
         for thread in threads:
             thread.join(seconds + 60)
         size = _first_paint(visitors[0])
-    took, reasons = (_milliseconds(times) for times in zip(*((v.took, v.reasons) for v in visitors), strict=True))
+    took = 1e3 * np.array([seconds for v in visitors for seconds in v.took] or [np.nan])
+    reasons = 1e3 * np.array([seconds for v in visitors for seconds in v.reasons] or [np.nan])
     median, p95 = np.quantile(took, [0.5, 0.95])
     return LoadFigures(
         people=people,
@@ -126,10 +126,6 @@ def measured(model: str, rows: str, *, people: int = 20, seconds: float = 20.0, 
         reasons=float(np.median(reasons)),
         first_paint=size,
     )
-
-
-def _milliseconds(times: Iterable[list[float]]) -> NDArray[np.float64]:
-    return 1e3 * np.array([t for some in times for t in some] or [np.nan])
 
 
 def _first_paint(visitor: _Visitor) -> int:

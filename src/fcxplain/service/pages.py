@@ -10,9 +10,9 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -20,14 +20,11 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from ..errors import Fault, FcxError
 from ..explanation.page.letter import languages
 from ..schema import Feature
-from .answers import Pending, Unanswered, answered
-from .people import LONGEST, People, Person, read_values
-from .receipts import read_receipt
+from .answers import Pending, Unanswered
+from .people import LONGEST, TABLES, People, Person, Session, Wish, lifted, read_values, read_wishes
+from .receipts import StoreFault, read_receipt
 from .service import Service
-from .sessions import TABLES, Session
-from .store import StoreFault
-from .trust import API, POLICY, Refused
-from .wishes import Wish, lifted, read_wishes
+from .trust import API, POLICY
 
 router = APIRouter(include_in_schema=False)
 
@@ -69,7 +66,7 @@ async def form_of(request: Request) -> FormData:
     form = await request.form(max_files=1, max_fields=2_000)
     sent = form.get("csrf")
     if not isinstance(sent, str) or not secrets.compare_digest(sent.encode(), session_of(request).csrf.encode()):
-        raise Refused(403, "This form is too old. Go back, load the page again and try once more.")
+        raise HTTPException(403, "This form is too old. Go back, load the page again and try once more.")
     return form
 
 
@@ -84,7 +81,7 @@ def seen(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303)
 
 
-def person_of(request: Request, key: str) -> Person:
+async def person_of(request: Request, key: str) -> Person:
     """The person that a page is about."""
     service, session = service_of(request), session_of(request)
     found = session.people.get(key) or service.people.by_key.get(key)
@@ -93,6 +90,25 @@ def person_of(request: Request, key: str) -> Person:
     if found is None:
         raise HTTPException(404, "There is no such person here.")
     return found
+
+
+Form = Annotated[FormData, Depends(form_of)]
+Who = Annotated[Person, Depends(person_of)]
+
+
+def _empty_form(name: str, **shown: Any) -> None:
+    """Route a form as it is before anything is entered."""
+
+    async def form(request: Request) -> Response:
+        return page(request, f"{name}.html", **shown)
+
+    router.get(f"/{name}")(form)
+
+
+_empty_form("verify", check=None, fault="", receipt=None)
+_empty_form("new", values={}, label="", faults=[])
+_empty_form("many", fault="")
+_empty_form("enter", wrong=False)
 
 
 # A person, and what is possible for them
@@ -129,9 +145,8 @@ async def person_page(request: Request, name: str, person: Person, **shown: Any)
     except Unanswered as busy:
         failure = busy
     found = reasons.result if reasons is not None and reasons.result is not None else job.result if job else None
-    status = code_of(failure)
     shown |= {"wishes": session_of(request).wishes.get(person.key, {}), "reasons": reasons, "failure": failure}
-    return page(request, name, status, person=person, answer=found, job=job, **shown)
+    return page(request, name, code_of(failure), person=person, answer=found, job=job, **shown)
 
 
 def code_of(failure: Unanswered | None) -> int:
@@ -153,25 +168,24 @@ def unfinished(request: Request, person: Person) -> list[Pending]:
 
 
 @router.get("/person/{key}")
-async def person(request: Request, key: str) -> Response:
+async def person(request: Request, who: Who) -> Response:
     """The model's result for a person, and up to three options."""
-    return await person_page(request, "person.html", person_of(request, key))
+    return await person_page(request, "person.html", who)
 
 
 @router.post("/person/{key}/wishes")
-async def wish(request: Request, key: str) -> Response:
+async def wish(request: Request, who: Who, form: Form) -> Response:
     """Change the wishes of a person."""
-    service, session, who = service_of(request), session_of(request), person_of(request, key)
-    form = await form_of(request)
+    service, session = service_of(request), session_of(request)
     given = {} if form.get("reset") else _wishes_in(form, service.features)
     wishes, faults = read_wishes(given, service.schema, service.fixed)
     if faults:
         return await person_page(request, "person.html", who, faults=faults)
     for job in unfinished(request, who):
         # The reasons for former wishes are no longer needed.
-        if job.asked["why"] and wishes != session.wishes.get(key, {}):
+        if job.asked["why"] and wishes != session.wishes.get(who.key, {}):
             service.engine.cancel(job, kill=False)
-    session.wishes[key] = wishes
+    session.wishes[who.key] = wishes
     return await changed(request, who)
 
 
@@ -191,11 +205,10 @@ def _wishes_in(form: FormData, features: Mapping[int, Feature]) -> dict[str, Any
 
 
 @router.post("/person/{key}/lift")
-async def lift(request: Request, key: str) -> Response:
+async def lift(request: Request, who: Who, form: Form) -> Response:
     """Lift a wish: the button below an obstacle."""
-    service, session, who = service_of(request), session_of(request), person_of(request, key)
-    form = await form_of(request)
-    wishes: Mapping[str, Wish] = session.wishes.get(key, {})
+    service, session = service_of(request), session_of(request)
+    wishes: Mapping[str, Wish] = session.wishes.get(who.key, {})
     for item in form.getlist("wish"):
         name, needed, side = _lifting(item)
         if name in service.schema and name not in service.fixed:
@@ -203,7 +216,7 @@ async def lift(request: Request, key: str) -> Response:
     data, faults = read_wishes({n: w.to_dict() for n, w in wishes.items()}, service.schema, service.fixed)
     if faults:
         return await person_page(request, "person.html", who, faults=faults)
-    session.wishes[key] = data
+    session.wishes[who.key] = data
     return await changed(request, who)
 
 
@@ -212,50 +225,45 @@ def _lifting(item: object) -> tuple[str, Any, str | None]:
     try:
         name, needed, side = json.loads(str(item))
     except (ValueError, TypeError, RecursionError):
-        raise Refused(400, "This cannot be read.") from None
+        raise HTTPException(400, "This cannot be read.") from None
     is_value = isinstance(needed, str | int | float)
     return str(name), needed if is_value else None, side if side in ("low", "high") else None
 
 
 @router.post("/person/{key}/stop")
-async def stop(request: Request, key: str) -> Response:
+async def stop(request: Request, who: Who, form: Form) -> Response:
     """Cancel the questions about a person."""
-    service, who = service_of(request), person_of(request, key)
-    await form_of(request)
     for job in unfinished(request, who):
-        service.engine.cancel(job)
+        service_of(request).engine.cancel(job)
     return await changed(request, who)
 
 
 @router.post("/person/{key}/again")
-async def again(request: Request, key: str) -> Response:
+async def again(request: Request, who: Who, form: Form) -> Response:
     """Repeat questions that were cancelled or have failed."""
-    service, who = service_of(request), person_of(request, key)
-    await form_of(request)
     for job in unfinished(request, who):
-        service.engine.job(job.do, job.asked, again=True)
+        service_of(request).engine.job(job.do, job.asked, again=True)
     return await changed(request, who)
 
 
 @router.get("/person/{key}/compare")
-async def compare(request: Request, key: str) -> Response:
+async def compare(request: Request, who: Who) -> Response:
     """The options side by side."""
-    return await person_page(request, "compare.html", person_of(request, key))
+    return await person_page(request, "compare.html", who)
 
 
 @router.get("/person/{key}/applicant")
-async def applicant(request: Request, key: str) -> Response:
+async def applicant(request: Request, who: Who) -> Response:
     """The same for the person, as simple as a letter."""
-    return await person_page(request, "applicant.html", person_of(request, key))
+    return await person_page(request, "applicant.html", who)
 
 
 # What if
 
 
 @router.get("/person/{key}/what-if")
-async def what_if(request: Request, key: str, way: int = 0) -> Response:
+async def what_if(request: Request, who: Who, way: int = 0) -> Response:
     """Values to try, starting from those of an option if one is named."""
-    who = person_of(request, key)
     values, question = dict(who.values), asked_of(session_of(request), who) | {"why": False}
     if way:
         values = _way(await service_of(request).engine.answer("ask", question), way)["values"]
@@ -263,27 +271,25 @@ async def what_if(request: Request, key: str, way: int = 0) -> Response:
 
 
 @router.post("/person/{key}/what-if")
-async def try_values(request: Request, key: str) -> Response:
+async def try_values(request: Request, who: Who, form: Form) -> Response:
     """The model's result for other values. Nothing is stored."""
-    service, who = service_of(request), person_of(request, key)
-    form = await form_of(request)
+    service = service_of(request)
     given = {f.name: text_of(form, f"value.{number}") for number, f in service.features.items()}
     values, faults = read_values(dict(who.values) | given, service.schema)
     return await _tried(request, who, values, faults)
 
 
 async def _tried(request: Request, who: Person, values: dict[str, Any], faults: list[Fault]) -> Response:
-    service, session = service_of(request), session_of(request)
-    shown: dict[str, Any] = {"person": who, "values": values, "faults": faults, "found": None, "failure": None}
+    found, failure = None, None
     if not faults:
-        data = asked_of(session, who)
+        data = asked_of(session_of(request), who)
+        asking = {"label": who.label, "values": data["values"], "then": values, "wishes": data["wishes"]}
         try:
-            asking = {"label": who.label, "values": data["values"], "then": values, "wishes": data["wishes"]}
-            shown["found"] = await service.engine.answer("try", asking)
-        except Unanswered as failure:
-            shown["failure"] = failure
-    failed = shown["failure"]
-    return page(request, "what_if.html", 422 if faults else FAILED.get(failed.kind, 500) if failed else 200, **shown)
+            found = await service_of(request).engine.answer("try", asking)
+        except Unanswered as unanswered:
+            failure = unanswered
+    shown = {"person": who, "values": values, "faults": faults, "found": found, "failure": failure}
+    return page(request, "what_if.html", 422 if faults else code_of(failure), **shown)
 
 
 # Letter and receipt
@@ -298,13 +304,12 @@ def _way(answer: Mapping[str, Any], rank: int) -> dict[str, Any]:
 
 
 @router.get("/person/{key}/letter/{rank}")
-async def letter(request: Request, key: str, rank: int, language: str = "en") -> Response:
+async def letter(request: Request, who: Who, rank: int, language: str = "en") -> Response:
     """An option as a letter to print; 0 for all of them."""
-    service, who = service_of(request), person_of(request, key)
     if language not in languages():
         raise HTTPException(404, f"There are letters in {', '.join(languages())}.")
     asking = asked_of(session_of(request), who) | {"rank": rank, "language": language}
-    return stating_policy((await service.engine.answer("letter", asking))["html"])
+    return stating_policy((await service_of(request).engine.answer("letter", asking))["html"])
 
 
 def stating_policy(text: str) -> HTMLResponse:
@@ -315,10 +320,9 @@ def stating_policy(text: str) -> HTMLResponse:
 
 
 @router.post("/person/{key}/keep/{rank}")
-async def keep(request: Request, key: str, rank: int) -> Response:
+async def keep(request: Request, who: Who, rank: int, form: Form) -> Response:
     """Sign a receipt and write it to the store; only then is it shown."""
-    service, who = service_of(request), person_of(request, key)
-    await form_of(request)
+    service = service_of(request)
     if service.store is None:
         raise HTTPException(404, "This server was started without a store.")
     data = asked_of(session_of(request), who)
@@ -362,25 +366,17 @@ async def receipt_file(request: Request, key: str) -> Response:
 
 
 @router.post("/kept/delete")
-async def delete(request: Request) -> Response:
+async def delete(request: Request, form: Form) -> Response:
     """Delete one receipt, or all of a person."""
-    service, form = service_of(request), await form_of(request)
-    if service.store is not None:
-        key, whose = text_of(form, "id") or None, text_of(form, "person")
-        await asyncio.to_thread(lambda: service.store and service.store.delete(person=whose, key=key))
+    store, key = service_of(request).store, text_of(form, "id") or None
+    if store is not None:
+        await asyncio.to_thread(store.delete, person=text_of(form, "person"), key=key)
     return seen("/kept")
 
 
-@router.get("/verify")
-async def verify_form(request: Request) -> Response:
-    """The form for checking a receipt."""
-    return page(request, "verify.html", check=None, fault="", receipt=None)
-
-
 @router.post("/verify")
-async def verify(request: Request) -> Response:
+async def verify(request: Request, form: Form) -> Response:
     """Check an uploaded receipt."""
-    form = await form_of(request)
     given = form.get("receipt")
     text = await given.read() if isinstance(given, UploadFile) else str(given or "").encode()
     try:
@@ -408,16 +404,10 @@ def _listed(found: list[Any], at: int) -> dict[str, Any]:
     return {"shown": found[at * ON_PAGE : (at + 1) * ON_PAGE], "found": found, "at": at, "size": ON_PAGE}
 
 
-@router.get("/new")
-async def new_form(request: Request) -> Response:
-    """The form for a new person."""
-    return page(request, "new.html", values={}, label="", faults=[])
-
-
 @router.post("/new")
-async def new(request: Request) -> Response:
+async def new(request: Request, form: Form) -> Response:
     """Add a new person."""
-    service, form = service_of(request), await form_of(request)
+    service = service_of(request)
     given = {f.name: text_of(form, f"value.{number}") for number, f in enumerate(service.schema)}
     label = text_of(form, "label").strip() or "New person"
     values, faults = read_values(given, service.schema)
@@ -426,16 +416,10 @@ async def new(request: Request) -> Response:
     return seen(f"/person/{session_of(request).add(label, values).key}")
 
 
-@router.get("/many")
-async def many_form(request: Request) -> Response:
-    """The form for a table of people."""
-    return page(request, "many.html", fault="")
-
-
 @router.post("/many")
-async def many(request: Request) -> Response:
+async def many(request: Request, form: Form) -> Response:
     """Explain everyone in a table."""
-    service, session, form = service_of(request), session_of(request), await form_of(request)
+    service, session = service_of(request), session_of(request)
     given = form.get("table")
     content = await given.read() if isinstance(given, UploadFile) else b""
     if not content:
@@ -478,7 +462,7 @@ def _drop(service: Service, table: Table) -> None:
     shutil.rmtree(table.folder, ignore_errors=True)
 
 
-def table_of(request: Request, key: str) -> Table:
+async def table_of(request: Request, key: str) -> Table:
     """A table uploaded from this browser."""
     found: Table | None = session_of(request).tables.get(key)
     if found is None:
@@ -486,52 +470,46 @@ def table_of(request: Request, key: str) -> Table:
     return found
 
 
+Uploaded = Annotated[Table, Depends(table_of)]
+
+
 @router.get("/many/{key}")
-async def many_found(request: Request, key: str, status: str = "", at: int = 0) -> Response:
+async def many_found(request: Request, table: Uploaded, status: str = "", at: int = 0) -> Response:
     """Progress; then the results and obstacles."""
-    table = table_of(request, key)
     await table.job.wait(service_of(request).limits.patience)
-    result = table.job.result
+    result, failure = table.job.result, table.job.failure
     lines = [] if result is None else list(zip(table.people.everybody, result["people"], strict=True))
     found = [(who, line) for who, line in lines if status in ("", line["status"])]
-    failure = table.job.failure
     shown = {"table": table, "job": table.job, "result": result, "status": status, "failure": failure}
     return page(request, "table.html", code_of(failure), **shown, **_listed(found, at))
 
 
 @router.post("/many/{key}/stop")
-async def many_stop(request: Request, key: str) -> Response:
+async def many_stop(request: Request, table: Uploaded, form: Form) -> Response:
     """Stop explaining a table."""
-    table = table_of(request, key)
-    await form_of(request)
     service_of(request).engine.cancel(table.job)
-    return seen(f"/many/{key}")
+    return seen(f"/many/{table.key}")
 
 
 @router.post("/many/{key}/forget")
-async def many_forget(request: Request, key: str) -> Response:
+async def many_forget(request: Request, table: Uploaded, form: Form) -> Response:
     """Delete a table and its results."""
-    table = table_of(request, key)
-    await form_of(request)
-    del session_of(request).tables[key]
+    del session_of(request).tables[table.key]
     await asyncio.to_thread(_drop, service_of(request), table)
     return seen("/many")
 
 
 @router.get("/many/{key}/report.html")
-async def report(request: Request, key: str) -> Response:
+async def report(table: Uploaded) -> Response:
     """The report, under the policy that it states itself."""
-    table = table_of(request, key)
-    answered(table.job)
-    text = await asyncio.to_thread((table.folder / "report.html").read_text, "utf-8")
-    return stating_policy(text)
+    table.job.answer()
+    return stating_policy(await asyncio.to_thread((table.folder / "report.html").read_text, "utf-8"))
 
 
 @router.get("/many/{key}/answers.parquet")
-async def answers_file(request: Request, key: str) -> Response:
+async def answers_file(table: Uploaded) -> Response:
     """All answers with their certificates, for programs."""
-    table = table_of(request, key)
-    answered(table.job)
+    table.job.answer()
     return FileResponse(table.folder / "answers.parquet", filename="answers.parquet")
 
 
@@ -541,14 +519,7 @@ async def answers_file(request: Request, key: str) -> Response:
 @router.get("/about")
 async def about(request: Request) -> Response:
     """What this server is, what it stores, and how programs use it."""
-    paths = request.app.openapi()["paths"]
-    return page(request, "about.html", paths=paths)
-
-
-@router.get("/enter")
-async def enter_form(request: Request) -> Response:
-    """The form for the token."""
-    return page(request, "enter.html", wrong=False)
+    return page(request, "about.html", paths=request.app.openapi()["paths"])
 
 
 @router.post("/enter")
@@ -563,10 +534,9 @@ async def enter(request: Request) -> Response:
 
 
 @router.post("/leave")
-async def leave(request: Request) -> Response:
+async def leave(request: Request, form: Form) -> Response:
     """End the session, and delete what was entered in it."""
     service, session = service_of(request), session_of(request)
-    await form_of(request)
     for table in session.tables.values():
         await asyncio.to_thread(_drop, service, table)
     service.sessions.end(session)
@@ -585,9 +555,7 @@ async def static(request: Request, name: str) -> Response:
 
 async def failed(request: Request, error: Exception) -> Response:
     """An error page, or JSON for programs."""
-    if isinstance(error, Refused):
-        status, words = error.status, error.words
-    elif isinstance(error, Unanswered):
+    if isinstance(error, Unanswered):
         status, words = FAILED.get(error.kind, 500), error.words
     elif isinstance(error, StoreFault):
         status, words = 507, f"{error} The disk may be full. Nothing was half written."

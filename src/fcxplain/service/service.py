@@ -17,11 +17,9 @@ from ..explanation.wording import amount, as_number, chance, number
 from ..schema import Feature, Schema
 from ..schema.definition import is_missing
 from .answers import Engine
-from .people import People
-from .sessions import Sessions
-from .store import Store
+from .people import EFFORTS, People, Sessions, in_words
+from .receipts import Store
 from .trust import Limits, Token
-from .wishes import EFFORTS, in_words
 
 WIDE, TALL, EYE = 240, 44, 6
 # Names of efforts in the form.
@@ -58,7 +56,7 @@ class Service:
         """The features."""
         return Schema.from_dict(self.engine.about["schema"])
 
-    @property
+    @cached_property
     def fixed(self) -> frozenset[str]:
         """Features that never change."""
         return frozenset(self.engine.about["fixed"])
@@ -67,11 +65,6 @@ class Service:
     def features(self) -> dict[int, Feature]:
         """Features that may change, by number."""
         return {i: f for i, f in enumerate(self.schema) if f.name not in self.fixed}
-
-    @cached_property
-    def kept(self) -> list[Feature]:
-        """Features that stay as they are."""
-        return [f for f in self.schema if f.name in self.fixed]
 
     @cached_property
     def static(self) -> dict[str, tuple[bytes, str]]:
@@ -91,7 +84,7 @@ class Service:
         found.filters |= {"score": score, "listed": listed, "plain_status": lambda status: PLAIN.get(status, status)}
         found.globals |= {
             "amount": amount, "bars": bars, "efforts": EFFORT_WORDS, "in_words": in_words, "stamp": self.stamp,
-            "gauge": gauge, "whole": whole, "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None,
+            "gauge": gauge, "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None,
             "reasons": None,
         }  # fmt: skip
         return found
@@ -150,8 +143,3 @@ def bars(heights: list[int]) -> str:
 def gauge(value: float | None) -> float | None:
     """The position of a probability along a line of `WIDE`."""
     return None if value is None or value != value else round(4 + min(max(value, 0.0), 1.0) * (WIDE - 8), 1)
-
-
-def whole(value: float | None, wide: int) -> float:
-    """A share of a width."""
-    return 0.0 if value is None else round(value * wide, 1)

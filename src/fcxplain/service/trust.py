@@ -15,13 +15,15 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .sessions import Session, Sessions
+from starlette.exceptions import HTTPException
+
+from .people import Session, Sessions
 
 logger = logging.getLogger(__name__)
 
@@ -81,14 +83,6 @@ class Limits:
     """Requests from one address."""
 
 
-class Refused(Exception):
-    """A refused request."""
-
-    def __init__(self, status: int, words: str, headers: dict[str, str] | None = None) -> None:
-        self.status, self.words, self.headers = status, words, headers or {}
-        super().__init__(words)
-
-
 class Pace:
     """A rate limit per address, with bursts."""
 
@@ -121,7 +115,7 @@ class Token:
         count, until = self._wrong.get(address, (0, 0.0))
         left = until - time.monotonic()
         if left > 0:
-            raise Refused(429, "Too many wrong tokens. Please wait.", {"retry-after": str(int(left) + 1)})
+            raise HTTPException(429, "Too many wrong tokens. Please wait.", {"retry-after": str(int(left) + 1)})
         if hmac.compare_digest(_digest(guess), self._digest):
             self._wrong.pop(address, None)
             return True
@@ -137,22 +131,19 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
+@dataclass(eq=False, kw_only=True)
 class Gate:
     """All checks before a page sees a request; an ASGI application around another."""
 
-    def __init__(
-        self,
-        app: Any,
-        *,
-        sessions: Sessions,
-        limits: Limits,
-        token: Token | None = None,
-        host: str = "127.0.0.1",
-        origin: str | None = None,
-    ) -> None:
-        self.app, self.sessions, self.limits, self.token = app, sessions, limits, token
-        self.host, self.origin = host, origin
-        self.pace = Pace(limits.per_second, limits.burst)
+    app: Any = field(kw_only=False)
+    sessions: Sessions
+    limits: Limits
+    token: Token | None = None
+    host: str = "127.0.0.1"
+    origin: str | None = None
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(self.limits.per_second, self.limits.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or say why not."""
@@ -172,13 +163,13 @@ class Gate:
         try:
             body = await self._admitted(scope, headers, receive)
             await self.app(scope, _replayed(body, receive), answer)
-        except Refused as refusal:
+        except HTTPException as refusal:
             await _refuse(scope, answer, refusal)
         except Exception as error:  # a page has already answered it; its message may be about people
             where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-4:]]
             logger.error("%s at %s", type(error).__name__, " < ".join(reversed(where)))
             if not sent:
-                await _refuse(scope, answer, Refused(500, "Something went wrong on our side."))
+                await _refuse(scope, answer, HTTPException(500, "Something went wrong on our side."))
         finally:
             # The route, never the path or a value in it.
             route = getattr(scope.get("route"), "path", "-")
@@ -189,7 +180,7 @@ class Gate:
     async def _admitted(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         address = (scope.get("client") or ("", 0))[0]
         if not self.pace.allows(address):
-            raise Refused(429, "Too many requests. Please wait a moment.", {"retry-after": "2"})
+            raise HTTPException(429, "Too many requests. Please wait a moment.", {"retry-after": "2"})
         self._check_address(scope, headers)
         self._check_origin(scope, headers)
         self._check_token(scope, headers, address)
@@ -199,26 +190,26 @@ class Gate:
     def _check_address(self, scope: Scope, headers: dict[str, str]) -> None:
         """Refuse other host names that resolve to this server (DNS rebinding)."""
         if scope["method"] not in ("GET", "HEAD", "POST", "DELETE"):
-            raise Refused(405, "This request cannot be read.")
+            raise HTTPException(405, "This request cannot be read.")
         raw = scope.get("raw_path", b"").decode("latin-1").lower()
         if any(trick in raw for trick in ("..", "%2e%2e", "//", "\\", "%5c", "%00", "%2f")):
-            raise Refused(400, "There is no such address.")
+            raise HTTPException(400, "There is no such address.")
         name = _hostname(headers.get("host", ""))
         ours = {*LOCAL, self.host.strip("[]")} | ({urlsplit(self.origin).hostname or ""} if self.origin else set())
         if name not in ours and not (self.host not in LOCAL and _is_address(name)):
-            raise Refused(421, "This server is not known by that name.")
+            raise HTTPException(421, "This server is not known by that name.")
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
         """Other sites may only link here."""
         site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
         is_reading = scope["method"] in ("GET", "HEAD")
         if site in ("cross-site", "same-site") and not (is_reading and headers.get("sec-fetch-mode") == "navigate"):
-            raise Refused(403, "Another site may not send this request.")
+            raise HTTPException(403, "Another site may not send this request.")
         if origin is None or is_reading:
             return
         own = {self.origin} if self.origin else {f"{s}://{headers.get('host', '')}" for s in ("http", "https")}
         if origin not in own:
-            raise Refused(403, "Another site may not send this request.")
+            raise HTTPException(403, "Another site may not send this request.")
 
     def _check_token(self, scope: Scope, headers: dict[str, str], address: str) -> None:
         """Pages use the session, programs the token itself."""
@@ -228,13 +219,13 @@ class Gate:
         if path.startswith(API):
             kind, _, guess = headers.get("authorization", "").partition(" ")
             if self.token is not None and not (kind.lower() == "bearer" and self.token.admits(guess.strip(), address)):
-                raise Refused(401, "A token is needed: Authorization: Bearer ...", {"www-authenticate": "Bearer"})
+                raise HTTPException(401, "A token is needed: Authorization: Bearer ...", {"www-authenticate": "Bearer"})
             return
         session = self.sessions.find(_cookie(headers.get("cookie", "")))
         if session is None and self.token is None:
             session = state["new_session"] = self.sessions.new()
         if session is None and path != ENTER:
-            raise Refused(303, "", {"location": ENTER})
+            raise HTTPException(303, "", {"location": ENTER})
         state["session"] = session
 
     def _headers(self, scope: Scope, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -250,7 +241,7 @@ class Gate:
 
 async def _body(headers: dict[str, str], receive: Receive, largest: int, seconds: float) -> bytes:
     """The whole body, unless it is too large or too slow."""
-    too_large = Refused(413, f"That is too large: {largest:,} bytes are the limit.")
+    too_large = HTTPException(413, f"That is too large: {largest:,} bytes are the limit.")
     length = headers.get("content-length", "0")
     if not length.isdigit() or int(length) > largest:
         raise too_large
@@ -260,7 +251,7 @@ async def _body(headers: dict[str, str], receive: Receive, largest: int, seconds
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Refused(400, "The request ended early.")
+                    raise HTTPException(400, "The request ended early.")
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > largest:
@@ -268,7 +259,7 @@ async def _body(headers: dict[str, str], receive: Receive, largest: int, seconds
                 if not message.get("more_body"):
                     return b"".join(parts)
     except TimeoutError:
-        raise Refused(408, "The request took too long to arrive.") from None
+        raise HTTPException(408, "The request took too long to arrive.") from None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -281,14 +272,13 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
+async def _refuse(scope: Scope, send: Send, refusal: HTTPException) -> None:
     if scope["path"].startswith(API):
-        kind, text = "application/json", json.dumps({"error": refusal.words})
+        kind, text = "application/json", json.dumps({"error": refusal.detail})
     else:
-        kind, said = "text/html; charset=utf-8", escape(refusal.words)
-        text = REFUSAL.format(said=said)
-    headers = {"content-type": kind} | refusal.headers
-    start = {"type": "http.response.start", "status": refusal.status}
+        kind, text = "text/html; charset=utf-8", REFUSAL.format(said=escape(refusal.detail))
+    headers = {"content-type": kind} | dict(refusal.headers or {})
+    start = {"type": "http.response.start", "status": refusal.status_code}
     await send(start | {"headers": [(n.encode(), v.encode()) for n, v in headers.items()]})
     await send({"type": "http.response.body", "body": text.encode()})
 

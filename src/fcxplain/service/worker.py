@@ -1,4 +1,4 @@
-"""The process with the explainer: questions in, answers out, as JSON frames on standard input and output.
+"""The process with the explainer: questions in, answers out, as lines of JSON on standard input and output.
 
 It is separate from the server, so that a model that hangs, crashes or uses a whole core costs one question and not the
 whole site. It ends when the server does. Answers are plain data, worded once for pages and programs.
@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from queue import Queue
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from ..explainer import FCx
 from ..explanation import Certificate, Explanation, Status, WhyNot
 from ..explanation.certificate import cells, issued, labels, model_id, rules_id, written
 from ..explanation.checks import needed_scores
-from ..explanation.page.cards import Spread, spread_of
+from ..explanation.page.cards import spread_of
 from ..explanation.page.summary import obstacle_counts
 from ..explanation.reasons import Obstacle
 from ..explanation.wording import amount, change_texts, class_words, short
@@ -34,10 +35,9 @@ from ..overrides import Overrides
 from ..progress import Progress
 from ..rules import in_words, notation, parse_rules
 from ..schema.words import is_inborn, is_personal
-from ..task import Task
-from .answers import HEAD, Data
+from .answers import Data
+from .people import Wishes, difficulties, own_rules, read_wishes
 from .receipts import held_against
-from .wishes import Wishes, difficulties, own_rules, read_wishes
 
 # Seconds between progress messages.
 PAUSE = 0.2
@@ -47,29 +47,6 @@ LISTED = 5_000
 
 class Cancelled(BaseException):
     """The question was cancelled. Not an `Exception`, so that handlers of model errors do not catch it."""
-
-
-def send(stream: IO[bytes], message: Mapping[str, Any]) -> None:
-    """One frame: its length, then JSON."""
-    raw = json.dumps(written(dict(message)), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    stream.write(HEAD.pack(len(raw)) + raw)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> Data | None:
-    """The next frame; None if the other side has ended."""
-    head = stream.read(HEAD.size)
-    if len(head) < HEAD.size:
-        return None
-    found: Data = json.loads(stream.read(HEAD.unpack(head)[0]))
-    return found
-
-
-def _guards(task: Task) -> list[str]:
-    """Rules that freeze inborn or personal features, unless they are frozen already."""
-    personal = [f for f in task.schema if f.name not in task.frozen and (is_inborn(f) or is_personal(f))]
-    names = [notation.name(f.name, task.schema) for f in personal]
-    return [f"{name}' == {name}" for name in names]
 
 
 def _different(e: Explanation) -> list[int]:
@@ -94,12 +71,14 @@ class Desk:
 
     def __init__(self, fcx: FCx, tell: Callable[[Data], None]) -> None:
         self.fcx, self.tell = fcx, tell
-        self.guards = _guards(fcx.task_)
-        # Personal features are never part of an option, whatever the schema says.
-        rules = (*fcx.task_.rules, *parse_rules(self.guards, fcx.task_.schema))
-        self.task = fcx.task_ = fcx.task_.relaxed(rules=rules) if self.guards else fcx.task_
+        task = fcx.task_
+        # Inborn and personal features are never part of an option, whatever the schema says.
+        personal = [f.name for f in task.schema if f.name not in task.frozen and (is_inborn(f) or is_personal(f))]
+        self.guards = [f"{name}' == {name}" for name in (notation.name(name, task.schema) for name in personal)]
+        rules = (*task.rules, *parse_rules(self.guards, task.schema))
+        self.task = fcx.task_ = task.relaxed(rules=rules) if self.guards else task
         self.cancelled = False
-        self._spreads: dict[str, Spread] = {}
+        self._spread = cache(partial(spread_of, self.task))
         self._tried, self._told = 0, 0.0
         self.task.classifier.on_query = self._queried
 
@@ -145,11 +124,6 @@ class Desk:
                 n: {"kind": s.kind, "bars": s.bars, "ends": s.ends, "places": s.places} for n, s in spreads.items()
             },
         }
-
-    def _spread(self, name: str) -> Spread:
-        if name not in self._spreads:
-            self._spreads[name] = spread_of(self.task, name)
-        return self._spreads[name]
 
     def _class_text(self, name: Any) -> str:
         """A class or a range in words."""
@@ -299,10 +273,8 @@ class Desk:
             raise FcxError(" ".join(faults[0]))
         after, _ = self.task.read(after)
         texts = [text for some in rules.values() for text in some]
-        own, one = (
-            Overrides.from_json([json.dumps({"rules": texts}) if texts else ""], self.task),
-            np.zeros(1, dtype=np.int64),
-        )
+        own = Overrides.from_json([json.dumps({"rules": texts}) if texts else ""], self.task)
+        one = np.zeros(1, dtype=np.int64)
         predicted, wanted, _ = self.task.answered(rows)
         e = Explanation.of(self.task, rows, after, one, method="what if", wanted=wanted, own=own)
         c = issued(e, one, np.full(1, np.nan))[0]
@@ -366,8 +338,10 @@ def run(folder: str, classifier: str | None) -> None:
     lock = threading.Lock()
 
     def tell(message: Data) -> None:
+        raw = json.dumps(written(dict(message)), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         with lock:
-            send(out, message)
+            out.write(raw + b"\n")
+            out.flush()
 
     try:
         desk = Desk(FCx.load(folder, classifier), lambda event: tell({"progress": event}))
@@ -376,13 +350,13 @@ def run(folder: str, classifier: str | None) -> None:
     threading.Thread(target=_listen, args=(desk, questions), daemon=True).start()
     tell({"result": "ready"})
     while True:
-        question = questions.get()
-        tell(_answered(desk, question))
+        tell(_answered(desk, questions.get()))
 
 
 def _listen(desk: Desk, questions: Queue[Data]) -> None:
     """Read messages while the desk works; the process ends when the server closes the pipe."""
-    while (message := receive(sys.stdin.buffer)) is not None:
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
         if message.get("do") == "cancel":
             desk.cancelled = True
         else:
