@@ -98,9 +98,11 @@ class Method(Protocol):
         """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BaseMethod(BaseEstimator):  # type: ignore[misc]
-    """Base of all methods: checks settings and reads rows."""
+    """Base of all methods: their settings as fields, which `fit` checks, and the rows to explain."""
 
+    seed: int = 0
     reads_rules = False
     """Whether the answers depend on the task's rules beyond the features that these freeze."""
     _learnt = "task_"
@@ -112,15 +114,15 @@ class BaseMethod(BaseEstimator):  # type: ignore[misc]
         if found:
             raise DataError(f"these settings of {type(self).__name__} cannot be used", found)
 
-    def _check_asked(self, k: int = 1, state: str = "") -> None:
-        if not hasattr(self, state or self._learnt):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(task) first")
-        self._refuse(whole("k", k, 1))
-
     def _asked(self, rows: pd.DataFrame, k: int) -> RowsAsked:
         """Check `k` and read the rows that need an answer."""
-        self._check_asked(k)
+        self._check_state(self._learnt)
+        self._refuse(whole("k", k, 1))
         return asked(self.task_, rows)
+
+    def _check_state(self, name: str) -> None:
+        if not hasattr(self, name):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(task) first")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +183,11 @@ def one_for_each(question: RowsAsked, x_cf: Tensor, raw: Tensor, cost: Tensor, r
     return Outputs(x_cf[there].to(question.x.dtype), row, reasons, raw[there], notes=notes)
 
 
+def in_parts(rows: int, size: int) -> list[slice]:
+    """Consecutive parts of some rows; without rows, one empty part."""
+    return [slice(start, start + size) for start in range(0, max(rows, 1), size)]
+
+
 def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     """Read rows, query the model, and select the rows that do not have their target class."""
     if not task.classes:
@@ -203,7 +210,8 @@ def answered(
     """
     task, row = question.task, np.asarray(outputs.row, dtype=np.int64)
     table = legal_table(question, outputs.x_cf, row)
-    moved = _moved(task, question, table, row)
+    now, then = question.natural, task.schema.natural(table)
+    moved = np.any([then[name] != now[name][row] for name in task.schema.names], axis=0)
     empty = {int(r): UNCHANGED for r in row[~moved]} | {int(r): reason for r, reason in outputs.reasons.items()}
     kept = np.flatnonzero(moved)
     kept = kept[np.argsort(row[kept], kind="stable")]
@@ -211,7 +219,6 @@ def answered(
     status = np.full(len(question.table), Status.ALREADY, dtype=object)
     status[question.place] = Status.NOT_FOUND
     wall, cpu = question.begun
-    calls = len(question.table) + outputs.calls + len(kept)
     return Explanation.of(
         task,
         question.table,
@@ -220,11 +227,11 @@ def answered(
         method=method,
         wanted=question.wanted,
         without=status,
-        soft_valid=_soft_valid(question, outputs, surrogate, row, kept),
+        soft_valid=_soft_valid(question, outputs, surrogate, kept),
         raw=None if outputs.raw is None else outputs.raw.double().numpy()[kept],
         reasons=_why_not(question, reasons),
-        notes=(*outputs.notes, *stand_in_notes(method, surrogate)),
-        effort=Effort.since(wall, cpu, calls),
+        notes=(*outputs.notes, *_stand_in_notes(method, surrogate)),
+        effort=Effort.since(wall, cpu, calls=len(question.table) + outputs.calls + len(kept)),
     )
 
 
@@ -242,24 +249,14 @@ def legal_table(question: RowsAsked, x_cf: Tensor, row: NDArray[np.int64]) -> pd
     return task.table(natural)
 
 
-def _moved(task: Task, question: RowsAsked, table: pd.DataFrame, row: NDArray[np.int64]) -> NDArray[np.bool_]:
-    now, then = question.natural, task.schema.natural(table)
-    differs = [then[f.name] != now[f.name][row] for f in task.schema]
-    return np.asarray(np.any(differs, axis=0)) if len(row) else np.zeros(0, dtype=bool)
-
-
 @torch.no_grad()
 def _soft_valid(
-    question: RowsAsked,
-    outputs: Outputs,
-    surrogate: Differentiable | None,
-    row: NDArray[np.int64],
-    kept: NDArray[np.int64],
+    question: RowsAsked, outputs: Outputs, surrogate: Differentiable | None, kept: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
     # A surrogate's prediction for raw outputs is not the model's, and the model cannot read them.
     if surrogate is None or surrogate.distilled or outputs.raw is None:
         return None
-    answers = surrogate.module(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
+    answers = surrogate.module(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[outputs.row]
     return np.asarray(answers.numpy()[kept])
 
 
@@ -270,7 +267,7 @@ def _why_not(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNo
     }
 
 
-def stand_in_notes(method: str, surrogate: Differentiable | None) -> tuple[str, ...]:
+def _stand_in_notes(method: str, surrogate: Differentiable | None) -> tuple[str, ...]:
     """A note that the gradients come from a network that imitates the model, if they do."""
     if surrogate is None or not surrogate.distilled:
         return ()

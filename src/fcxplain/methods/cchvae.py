@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..errors import between, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import one_thread
-from .base import BaseMethod, Outputs, answered
+from .base import BaseMethod, Outputs, answered, in_parts
 from .encoded import ColumnLayout, best_of_each
 from .grid import Judge
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
@@ -28,6 +29,7 @@ from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 CHUNK = 8_192
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CCHVAE(BaseMethod):
     """Return the L1-nearest flipped row of the first ring that has one, or the `k` nearest distinct ones.
 
@@ -44,18 +46,10 @@ class CCHVAE(BaseMethod):
         Seed of all randomness.
     """
 
-    _learnt = "vae_"
-
-    def __init__(
-        self,
-        *,
-        vae: VAESettings = PUBLISHED,
-        candidates: int = 300,
-        width: float = 0.1,
-        rings: int = 1000,
-        seed: int = 0,
-    ) -> None:
-        self.vae, self.candidates, self.width, self.rings, self.seed = vae, candidates, width, rings, seed
+    vae: VAESettings = PUBLISHED
+    candidates: int = 300
+    width: float = 0.1
+    rings: int = 1000
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless REVISE has already done so for the same task."""
@@ -104,9 +98,8 @@ class CCHVAE(BaseMethod):
         All candidates are decoded in single precision; those that flip are decoded again in double precision, so that
         the answer depends neither on the batch size nor on the other rows of the batch.
         """
-        at_a_time = max(1, CHUNK // self.candidates)
-        parts = [left[s : s + at_a_time] for s in range(0, len(left), at_a_time)]
-        hits = [self._hits(judge, z, part, offsets) for part in parts]
+        parts = in_parts(len(left), max(1, CHUNK // self.candidates))
+        hits = [self._hits(judge, z, left[part], offsets) for part in parts]
         row, which = (np.concatenate(places) for places in zip(*hits, strict=True))
         x = judge.question.x[row].double()
         x_cf = self.columns_.legal(self.exact_vae_.decode(z[row] + offsets[which], x), x)

@@ -22,7 +22,7 @@ from ..errors import between, one_of, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import BaseMethod, answered, one_for_each
+from .base import BaseMethod, answered, in_parts, one_for_each
 from .encoded import ColumnLayout
 
 # Rows searched in one batch.
@@ -50,6 +50,7 @@ class PertinentNegatives:
     high: Tensor
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CEM(BaseMethod):
     """Minimise c max(0, f_other - f_wanted + kappa) + beta |delta|_1 + |delta|_2^2 + gamma |AE(x_cf) - x_cf|^2.
 
@@ -78,24 +79,14 @@ class CEM(BaseMethod):
     for the same reason. There is one answer per row, whatever `k`.
     """
 
-    _learnt = "classifier_"
-
-    def __init__(
-        self,
-        *,
-        kappa: float = 0.1,
-        beta: float = 0.9,
-        gamma: float = 1.0,
-        autoencoder: bool = False,
-        c: float = 10.0,
-        searches: int = 9,
-        steps: int = 100,
-        learning_rate: float = 0.01,
-        seed: int = 0,
-    ) -> None:
-        self.kappa, self.beta, self.gamma, self.autoencoder = kappa, beta, gamma, autoencoder
-        self.c, self.searches, self.steps, self.learning_rate = c, searches, steps, learning_rate
-        self.seed = seed
+    kappa: float = 0.1
+    beta: float = 0.9
+    gamma: float = 1.0
+    autoencoder: bool = False
+    c: float = 10.0
+    searches: int = 9
+    steps: int = 100
+    learning_rate: float = 0.01
 
     def fit(self, task: Task) -> Self:
         """Get the model's gradients, and train the autoencoder if one is requested."""
@@ -103,19 +94,19 @@ class CEM(BaseMethod):
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
-        self.columns_, self.task_ = ColumnLayout(task), task
+        self.columns_ = ColumnLayout(task)
         self.low_, self.high_ = _ends(self.columns_)
         self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)
         self.autoencoder_ = _autoencoder(task, self.seed) if self.autoencoder else None
+        self.task_ = task
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Find an answer for each row that does not have the target class."""
         question = self._asked(rows, k)
-        x, parts = question.x.double(), range(0, len(question), CHUNK)
-        found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
-        x_cf, raw = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0], *(f.raw for f in found)])
-        elastic = torch.cat([x[:0, 0], *(f.elastic for f in found)])
+        x, parts = question.x.double(), in_parts(len(question), CHUNK)
+        found = [self.search(x[part], question.y_target[part]) for part in parts]
+        x_cf, raw, elastic = (torch.cat([getattr(f, name) for f in found]) for name in ("x_cf", "raw", "elastic"))
         reason = f"no step of {self.searches} searches reached a legal row with the target class"
         note = "CEM gives one answer for each row" if k > 1 else ""
         return answered(question, one_for_each(question, x_cf, raw, elastic, reason, note), "CEM", self.surrogate_)

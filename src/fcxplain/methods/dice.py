@@ -7,6 +7,7 @@ own model is queried on legal rows, once for each distinct row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..generator.view import codes_between, layout
 from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
-from .base import BaseMethod, Outputs, answered
+from .base import BaseMethod, Outputs, answered, in_parts
 from .grid import CodeGrid, Codes
 
 # Candidates per query of the model.
@@ -30,6 +31,7 @@ STEPS = 64
 ROUNDS = 2
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DiCERandom(BaseMethod):
     """Try random changes of 1, 2, 3, ... features, and return `k` random ones of those that get the target class.
 
@@ -66,18 +68,11 @@ class DiCERandom(BaseMethod):
 
     reads_rules = True
 
-    def __init__(
-        self,
-        *,
-        samples: int = 1000,
-        features_to_vary: Sequence[str] | Literal["all"] = "all",
-        permitted_range: Mapping[str, Sequence[Any]] | None = None,
-        posthoc_sparsity: float | Literal["all"] | None = 0.1,
-        every_rule: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.samples, self.features_to_vary, self.permitted_range = samples, features_to_vary, permitted_range
-        self.posthoc_sparsity, self.every_rule, self.seed = posthoc_sparsity, every_rule, seed
+    samples: int = 1000
+    features_to_vary: Sequence[str] | Literal["all"] = "all"
+    permitted_range: Mapping[str, Sequence[Any]] | None = None
+    posthoc_sparsity: float | Literal["all"] | None = 0.1
+    every_rule: bool = False
 
     def fit(self, task: Task) -> Self:
         """Draw the random values, and learn the largest change of each number that is stepped back."""
@@ -96,12 +91,10 @@ class DiCERandom(BaseMethod):
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Find at most `k` different answers for each row that does not have the target class."""
-        grid = CodeGrid.of(self._asked(rows, k), every_rule=self.every_rule)
-        size = max(1, CHUNK // self.samples)
-        parts = [np.arange(start, min(start + size, len(grid))) for start in range(0, len(grid), size)]
-        none = np.empty(0, dtype=np.int64), np.empty((0, len(self.task_.schema)), dtype=np.int64)
-        found = [none, *(self._chosen(grid, part, k) for part in parts)]
-        row, codes = np.concatenate([r for r, _ in found]), np.concatenate([c for _, c in found])
+        grid = CodeGrid(self._asked(rows, k), every_rule=self.every_rule)
+        everyone, parts = np.arange(len(grid)), in_parts(len(grid), max(1, CHUNK // self.samples))
+        found = [self._chosen(grid, everyone[part], k) for part in parts]
+        row, codes = (np.concatenate(columns) for columns in zip(*found, strict=True))
         kept = np.sort(grid.first(row, codes))
         row, codes = row[kept], codes[kept]
         tried = f"none of {self.samples:,} random changes of up to {len(self.turns_)} features got the target class"

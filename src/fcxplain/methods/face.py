@@ -19,7 +19,7 @@ from ..explanation import Explanation
 from ..schema import Natural
 from ..task import Task
 from .base import BaseMethod, Outputs, RowsAsked, answered
-from .permitted import keeps
+from .grid import keeps
 
 Form = Literal["knn", "epsilon", "kde"]
 Codes = NDArray[np.int64]
@@ -145,6 +145,7 @@ class Path:
     cost: float
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FACE(BaseMethod):
     """Find the cheapest path over training rows to one with the target class.
 
@@ -188,21 +189,13 @@ class FACE(BaseMethod):
 
     _learnt, reads_rules = "edges_", True
 
-    def __init__(
-        self,
-        *,
-        graph: Form = "knn",
-        neighbours: int = 50,
-        epsilon: float | None = None,
-        bandwidth: float | None = None,
-        probability: float = 0.5,
-        density: float = 0.05,
-        max_nodes: int = 5_000,
-        seed: int = 0,
-    ) -> None:
-        self.graph, self.neighbours, self.epsilon, self.bandwidth = graph, neighbours, epsilon, bandwidth
-        self.probability, self.density = probability, density
-        self.max_nodes, self.seed = max_nodes, seed
+    graph: Form = "knn"
+    neighbours: int = 50
+    epsilon: float | None = None
+    bandwidth: float | None = None
+    probability: float = 0.5
+    density: float = 0.05
+    max_nodes: int = 5_000
 
     def fit(self, task: Task) -> Self:
         """Build the graph, and find the cheapest path from each node to an endpoint of each class."""
@@ -242,7 +235,7 @@ class FACE(BaseMethod):
 
     def path(self, position: int, rank: int = 1) -> pd.DataFrame:
         """Return the training rows on the path to an answer, by the row's position in the table explained last."""
-        self._check_asked(state="paths_")
+        self._check_state("paths_")
         return self.nodes_.iloc[list(self.paths_[position, rank].nodes)]
 
     def _drawn(self, task: Task) -> pd.DataFrame:

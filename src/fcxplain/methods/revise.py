@@ -21,7 +21,7 @@ from ..explanation import Explanation
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import one_thread
-from .base import BaseMethod, Outputs, RowsAsked, answered
+from .base import BaseMethod, Outputs, RowsAsked, answered, in_parts
 from .encoded import ColumnLayout, best_of_each
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
@@ -42,6 +42,7 @@ class Descents:
     course: list[float]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class REVISE(BaseMethod):
     """Minimise the cross entropy to the target class plus `distance` times L1, starting at the row's latent mean.
 
@@ -61,19 +62,10 @@ class REVISE(BaseMethod):
         Seed of all randomness.
     """
 
-    _learnt = "vae_"
-
-    def __init__(
-        self,
-        *,
-        vae: VAESettings = PUBLISHED,
-        steps: int = 1000,
-        learning_rate: float = 0.1,
-        distance: float = 0.5,
-        seed: int = 0,
-    ) -> None:
-        self.vae, self.steps, self.learning_rate, self.distance = vae, steps, learning_rate, distance
-        self.seed = seed
+    vae: VAESettings = PUBLISHED
+    steps: int = 1000
+    learning_rate: float = 0.1
+    distance: float = 0.5
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless C-CHVAE has already done so for the same task."""
@@ -95,9 +87,8 @@ class REVISE(BaseMethod):
         row = np.repeat(np.arange(len(question)), k)
         starts = self._starts(question, k)
         x, y_target = question.x.double()[row], question.y_target[row]
-        parts = [slice(s, s + CHUNK) for s in range(0, len(row), CHUNK)]
-        found = [self.descend(starts[p], x[p], y_target[p]) for p in parts]
-        x_cf, loss = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0, 0], *(f.loss for f in found)])
+        found = [self.descend(starts[part], x[part], y_target[part]) for part in in_parts(len(row), CHUNK)]
+        x_cf, loss = (torch.cat([getattr(f, name) for f in found]) for name in ("x_cf", "loss"))
         kept = best_of_each(row, loss, x_cf, k)
         reason = f"none of {self.steps:,} steps in the latent space decoded to a row with the target class"
         reasons = {int(r): reason for r in np.setdiff1d(row, row[kept])}

@@ -7,6 +7,7 @@ post-hoc form explains an existing model. It needs no gradients.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, Self, get_args
 
@@ -26,7 +27,7 @@ from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import BaseMethod, Outputs, RowsAsked, answered
+from .base import BaseMethod, Outputs, RowsAsked, answered, in_parts
 from .encoded import ColumnLayout, soft_rows
 
 Form = Literal["post-hoc", "joint"]
@@ -37,6 +38,7 @@ SMALLEST_VARIANCE = 1e-6
 SURE = 1e-6
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VCNet(BaseMethod):
     """Decode a row's latent mean under the target class, and return it whether or not it passes the checks.
 
@@ -72,25 +74,15 @@ class VCNet(BaseMethod):
     | schedule | 176 epochs at 0.0000114 | 6,000 batches at 0.001; `fcxplain bench tune` searches for others |
     """
 
-    _learnt = "network_"
-
-    def __init__(
-        self,
-        *,
-        form: Form = "post-hoc",
-        immutable: bool = True,
-        hidden: tuple[int, int] = (304, 152),
-        latent: int = 19,
-        beta: float = 0.112,
-        classification: float = 0.93,
-        steps: int = 6000,
-        batch: int = 91,
-        learning_rate: float = 1e-3,
-        seed: int = 0,
-    ) -> None:
-        self.form, self.immutable, self.hidden, self.latent = form, immutable, hidden, latent
-        self.beta, self.classification = beta, classification
-        self.steps, self.batch, self.learning_rate, self.seed = steps, batch, learning_rate, seed
+    form: Form = "post-hoc"
+    immutable: bool = True
+    hidden: tuple[int, int] = (304, 152)
+    latent: int = 19
+    beta: float = 0.112
+    classification: float = 0.93
+    steps: int = 6000
+    batch: int = 91
+    learning_rate: float = 1e-3
 
     def fit(self, task: Task) -> Self:
         """Train the network, and the predictor of the joint form, on all training rows."""
@@ -106,23 +98,24 @@ class VCNet(BaseMethod):
             generator,
         )
         # In double precision, so that answers do not depend on the batch size.
-        self.network_, self.task_ = network.double().requires_grad_(False), task
+        self.network_ = network.double().requires_grad_(False)
         self.surrogate_ = None if task.classifier.module is None else differentiable(task.classifier, task)
+        self.task_ = task
         return self
 
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Return at most `k` answers for each row that does not have the target class."""
         question = self._asked(rows, k)
-        parts = np.split(np.arange(len(question)), range(CHUNK, len(question), CHUNK))
-        found = [self._decoded(question, part, k) for part in parts]
+        everyone = np.arange(len(question))
+        found = [self._decoded(question, everyone[part], k) for part in in_parts(len(question), CHUNK)]
         raw, row = torch.cat([x for x, _ in found]), np.concatenate([r for _, r in found])
         return answered(question, Outputs(raw, row, raw=raw), "VCNet", self.surrogate_)
 
     @torch.no_grad()
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """Predict the classes of rows with the joint form's own predictor, for which its answers are made."""
-        self._check_asked()
+        self._check_state("network_")
         if self.network_.predictor is None:
             raise DataError("the post-hoc form of VCNet has no predictor; use the task's model")
         place = self.network_.predicted(self.task_.encoder.encode(rows).double()).argmax(dim=1)
