@@ -18,8 +18,7 @@ from .progress import working
 if TYPE_CHECKING:
     from ..benchmark.speed.dice import Contender
     from ..benchmark.speed.speed import Speed
-    from ..benchmark.speed.timing import Timing
-    from ..benchmark.speed.training import Growth
+    from ..benchmark.speed.timing import Growth, Timing
 
 Name = Annotated[str, typer.Option("--data", help="The name of a data set.", autocompletion=console.data_sets)]
 Sample = Annotated[str | None, typer.Option(help="The sample of the data set, e.g. all (folktables).")]
@@ -123,13 +122,13 @@ def _show(found: Speed) -> None:
         _timings(found.timings),
         _growth(found.growth, "rows of one epoch"),
         _growth(found.streaming, "rows explained, file to file"),
-        _contenders(found.contenders),
+        _contenders(found.compare),
         *(_lines(lines) for lines in found.tables().values()),
     ]
     for shown in tables:
         if shown.row_count:
             out.print(shown)
-    noted = [*((c.name, c.note) for c in found.contenders), *((m.model, m.note) for m in found.models)]
+    noted = [*((c.name, c.note) for c in found.compare), *((m.model, m.note) for m in found.models)]
     for name, note in noted:
         if note:
             out.print(escape(f"{name}: {note}"), highlight=False, soft_wrap=True)
