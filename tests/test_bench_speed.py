@@ -12,7 +12,7 @@ import pytest
 
 import loans
 from fcxplain import FCx, evaluate, plots
-from fcxplain.benchmark.discovery import measure_discovery, synthetic
+from fcxplain.benchmark.accuracy import measure_discovery, synthetic
 from fcxplain.benchmark.speed import dice, models
 from fcxplain.benchmark.speed.dice import DicePackage, installed
 from fcxplain.benchmark.speed.explaining import JOBS, LargeRun, bare_draw, explaining_growth, explaining_speed

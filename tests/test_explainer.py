@@ -154,17 +154,6 @@ def test_parameters_that_were_renamed_say_their_new_names(fitted: FCx):
                 asked("rows.csv", "answers.parquet", **{old: print})
 
 
-def test_a_model_saved_under_the_old_names_of_its_settings_is_read(tmp_path: Path, fitted: FCx):
-    fitted.save(tmp_path / "model")
-
-    def rename(content):
-        settings = content["settings"]
-        settings["weights"], settings["alpha"] = settings.pop("loss_weights"), settings.pop("significance")
-
-    _sealed(tmp_path / "model", rename)
-    assert FCx.load(tmp_path / "model", classifier=loans.chance).get_params() == fitted.get_params()
-
-
 def test_settings_that_cannot_work_are_refused_all_at_once():
     with pytest.raises(TrainingError) as error:
         FCx().set_params(schedule=Schedule(epochs=5)).set_params(seed=-1, device="foo", hard="soft").fit(loans.task())

@@ -194,5 +194,5 @@ def test_a_class_that_no_training_row_has_cannot_be_learnt():
 def test_settings_that_make_no_sense_are_refused_together():
     with pytest.raises(DataError, match="FCEGAN") as told:
         FCEGAN(noise=0, batch=25, temperature=0, template_shares=(0.1, 2), penalty=-1, seed=-1).fit(task())
-    places = ["batch", "noise", "template_shares", "penalty", "temperature", "seed"]
+    places = ["seed", "noise", "temperature", "penalty", "template_shares", "batch"]
     assert [f.place for f in told.value.faults] == places

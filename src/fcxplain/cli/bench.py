@@ -113,7 +113,7 @@ def bench_run(
     _round_alike()
     from ..benchmark.plan import METHODS, OURS, plan
     from ..benchmark.results import read_results
-    from ..benchmark.tuning import tuned_settings
+    from ..benchmark.studies import tuned_settings
 
     named = split(method) or (["all"] if tuned else [])
     jobs = plan(
@@ -154,7 +154,7 @@ def bench_tune(
     """
     _round_alike()
     from ..benchmark.results import read_results
-    from ..benchmark.tuning import SPACES, best_tries, plan_tuning
+    from ..benchmark.studies import SPACES, best_tries, plan_tuning
 
     jobs = plan_tuning(
         split(data) or _data_here(),
@@ -194,8 +194,8 @@ def bench_check(
     Example: fcxplain bench check --data adult --runs 5
     """
     _round_alike()
-    from ..benchmark.check import check
     from ..benchmark.results import read_results
+    from ..benchmark.runner import check
 
     with working("repeating runs", runs) as work:
         found = list(check(read_results(results, split(data) or None), runs, work.tell))
@@ -356,7 +356,7 @@ def bench_classifiers(
 
     Example: fcxplain bench classifiers --data adult --data law --out classifiers.md
     """
-    from ..benchmark.classifiers import markdown, measure_classifier
+    from ..benchmark.accuracy import markdown, measure_classifier
     from ..classifier import KINDS
     from ..files import write_whole
 
@@ -390,7 +390,7 @@ def bench_graphs(
 
     Example: fcxplain bench graphs --tables 10 --rows 20000
     """
-    from ..benchmark.discovery import measure_discovery
+    from ..benchmark.accuracy import measure_discovery
 
     caps = (1_000, 2_000, 5_000, 10_000, 20_000)
     with working("discovering", len(caps)) as work:

@@ -7,9 +7,10 @@ that may not change are restored, and every answer is checked with the user's ow
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Annotated, Any, Literal, Protocol, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -19,13 +20,19 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from ..classifier import Differentiable
-from ..errors import DataError, Fault, NotFittedError, whole
+from ..errors import DataError, Fault, NotFittedError, between, one_of, whole
 from ..explanation import Effort, Explanation, Status, WhyNot
 from ..generator import view
 from ..generator.layout import Layout
 from ..schema import Natural
 from ..task import Task
 
+# Types of settings, with the check of their values: settings are declared by them, and by `bool` and `Literal`.
+Count = Annotated[int, partial(whole, low=1)]
+BatchSize = Annotated[int, partial(whole, low=2)]
+Weight = Annotated[float, partial(between, low=0)]
+Positive = Annotated[float, partial(between, low=0, open_low=True)]
+Share = Annotated[float, partial(between, low=0, high=1)]
 UNCHANGED = "the method returned the row unchanged, which is not an answer"
 
 
@@ -102,27 +109,46 @@ class Method(Protocol):
 class BaseMethod(BaseEstimator):  # type: ignore[misc]
     """Base of all methods: their settings as fields, which `fit` checks, and the rows to explain."""
 
-    seed: int = 0
+    seed: Annotated[int, partial(whole, low=0)] = 0
     reads_rules = False
     """Whether the answers depend on the task's rules beyond the features that these freeze."""
     _learnt = "task_"
     """An attribute that only a finished `fit` sets."""
 
-    def _refuse(self, *faults: list[Fault]) -> None:
-        """Raise all faults of the settings at once, including those of `seed`, which all methods have."""
-        found = [fault for some in (*faults, whole("seed", self.seed, 0)) for fault in some]
-        if found:
-            raise DataError(f"these settings of {type(self).__name__} cannot be used", found)
+    def _check(self, *more: Fault) -> None:
+        """Raise all faults of the settings at once."""
+        if faults := [*setting_faults(self), *more]:
+            raise DataError(f"these settings of {type(self).__name__} cannot be used", faults)
 
     def _asked(self, rows: pd.DataFrame, k: int) -> RowsAsked:
         """Check `k` and read the rows that need an answer."""
         self._check_state(self._learnt)
-        self._refuse(whole("k", k, 1))
+        self._check(*whole("k", k, 1))
         return asked(self.task_, rows)
 
     def _check_state(self, name: str) -> None:
         if not hasattr(self, name):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(task) first")
+
+
+def setting_faults(settings: Any) -> Iterator[Fault]:
+    """Faults of a dataclass's values by the types of its fields."""
+    kinds = get_type_hints(type(settings), include_extras=True)
+    for name, value in ((one.name, getattr(settings, one.name)) for one in fields(settings)):
+        kind = kinds[name]
+        if kind is bool or get_origin(kind) is Literal:
+            yield from one_of(name, value, get_args(kind) or (False, True))
+        elif get_origin(kind) is Annotated:
+            yield from (fault for check in kind.__metadata__ for fault in check(name, value))
+
+
+def width_faults(name: str, widths: object) -> list[Fault]:
+    """Widths of layers that cannot be."""
+    each = widths if isinstance(widths, tuple | list) and widths else (widths,)
+    return [fault for width in each for fault in whole(name, width, 1)]
+
+
+Widths = Annotated[tuple[int, ...], width_faults]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import between, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import one_thread
-from .base import BaseMethod, Outputs, answered, in_parts
+from .base import BaseMethod, Count, Outputs, Positive, answered, in_parts
 from .encoded import ColumnLayout, best_of_each
 from .grid import Judge
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
@@ -47,17 +46,13 @@ class CCHVAE(BaseMethod):
     """
 
     vae: VAESettings = PUBLISHED
-    candidates: int = 300
-    width: float = 0.1
-    rings: int = 1000
+    candidates: Count = 300
+    width: Positive = 0.1
+    rings: Count = 1000
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless REVISE has already done so for the same task."""
-        self._refuse(
-            whole("candidates", self.candidates, 1),
-            between("width", self.width, 0, open_low=True),
-            whole("rings", self.rings, 1),
-        )
+        self._check()
         self.vae_: VAE = fitted_vae(task, self.vae, self.seed)
         self.exact_vae_: VAE = copy.deepcopy(self.vae_).double()
         self.columns_, self.task_ = ColumnLayout(task), task

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Annotated, Any, Self
 
 import pandas as pd
 import torch
@@ -18,12 +19,12 @@ from torch import Tensor, nn
 from ..causal import CausalGraph, Knowledge, as_graph, discover
 from ..classifier import differentiable
 from ..classifier.networks import mlp
-from ..errors import between, one_of, whole
+from ..errors import between
 from ..explanation import Explanation
 from ..region.groups import grouped
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import BaseMethod, RowsAsked, answered, in_parts, one_for_each
+from .base import BaseMethod, BatchSize, Count, Positive, RowsAsked, Weight, Widths, answered, in_parts, one_for_each
 from .encoded import ColumnLayout
 from .grid import keeps, ranges
 
@@ -108,16 +109,16 @@ class CEILS(BaseMethod):
     reads_rules = True
 
     graph: Any = None
-    significance: float = 0.01
-    hidden: tuple[int, ...] = (40, 40)
-    epochs: int = 30
-    batch: int = 512
-    fit_rate: float = 1e-3
-    beta: float = 0.5
-    theta: float = 100.0
-    kappa: float = 0.2
-    steps: int = 300
-    learning_rate: float = 0.02
+    significance: Annotated[float, partial(between, low=0, high=1, open_low=True)] = 0.01
+    hidden: Widths = (40, 40)
+    epochs: Count = 30
+    batch: BatchSize = 512
+    fit_rate: Positive = 1e-3
+    beta: Weight = 0.5
+    theta: Weight = 100.0
+    kappa: Weight = 0.2
+    steps: Count = 300
+    learning_rate: Positive = 0.02
     every_rule: bool = False
 
     def fit(self, task: Task) -> Self:
@@ -254,18 +255,6 @@ class CEILS(BaseMethod):
             [x],
             Schedule(self.epochs, self.batch, self.fit_rate, steps=STEPS),
             generator,
-        )
-
-    def _check(self) -> None:
-        widths = self.hidden if isinstance(self.hidden, tuple | list) and self.hidden else (self.hidden,)
-        self._refuse(
-            between("significance", self.significance, 0, 1, open_low=True),
-            *(whole("hidden", width, 1) for width in widths),
-            *(whole(name, getattr(self, name), 1) for name in ("epochs", "steps")),
-            whole("batch", self.batch, 2),
-            *(between(name, getattr(self, name), 0) for name in ("beta", "theta", "kappa")),
-            one_of("every_rule", self.every_rule, (False, True)),
-            *(between(name, getattr(self, name), 0, open_low=True) for name in ("fit_rate", "learning_rate")),
         )
 
 

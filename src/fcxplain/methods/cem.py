@@ -18,11 +18,10 @@ from torch.nn.functional import mse_loss
 
 from ..classifier import differentiable
 from ..classifier.networks import mlp
-from ..errors import between, one_of, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import BaseMethod, answered, in_parts, one_for_each
+from .base import BaseMethod, Count, Positive, Weight, answered, in_parts, one_for_each
 from .encoded import ColumnLayout
 
 # Rows searched in one batch.
@@ -79,14 +78,14 @@ class CEM(BaseMethod):
     for the same reason. There is one answer per row, whatever `k`.
     """
 
-    kappa: float = 0.1
-    beta: float = 0.9
-    gamma: float = 1.0
+    kappa: Weight = 0.1
+    beta: Weight = 0.9
+    gamma: Weight = 1.0
     autoencoder: bool = False
-    c: float = 10.0
-    searches: int = 9
-    steps: int = 100
-    learning_rate: float = 0.01
+    c: Positive = 10.0
+    searches: Count = 9
+    steps: Count = 100
+    learning_rate: Positive = 0.01
 
     def fit(self, task: Task) -> Self:
         """Get the model's gradients, and train the autoencoder if one is requested."""
@@ -171,14 +170,6 @@ class CEM(BaseMethod):
         delta = raw - x
         elastic = self.beta * delta.abs().sum(dim=1) + (delta**2).sum(dim=1)
         return x_cf, elastic.where(self.classifier_(x_cf).argmax(dim=1) == y_target, math.inf)
-
-    def _check(self) -> None:
-        self._refuse(
-            *(between(name, getattr(self, name), 0) for name in ("kappa", "beta", "gamma")),
-            *(between(name, getattr(self, name), 0, open_low=True) for name in ("c", "learning_rate")),
-            *(whole(name, getattr(self, name), 1) for name in ("searches", "steps")),
-            one_of("autoencoder", self.autoencoder, (False, True)),
-        )
 
 
 def _ends(columns: ColumnLayout) -> tuple[Tensor, Tensor]:

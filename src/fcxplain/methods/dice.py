@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, between, did_you_mean, one_of, whole
+from ..errors import DataError, Fault, between, did_you_mean
 from ..explanation import Explanation
 from ..generator.view import codes_between, layout
 from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
-from .base import BaseMethod, Outputs, answered, in_parts
+from .base import BaseMethod, Count, Outputs, answered, in_parts
 from .grid import CodeGrid, Codes
 
 # Candidates per query of the model.
@@ -68,7 +68,7 @@ class DiCERandom(BaseMethod):
 
     reads_rules = True
 
-    samples: int = 1000
+    samples: Count = 1000
     features_to_vary: Sequence[str] | Literal["all"] = "all"
     permitted_range: Mapping[str, Sequence[Any]] | None = None
     posthoc_sparsity: float | Literal["all"] | None = 0.1
@@ -76,7 +76,7 @@ class DiCERandom(BaseMethod):
 
     def fit(self, task: Task) -> Self:
         """Draw the random values, and learn the largest change of each number that is stepped back."""
-        self._check(task)
+        self._check_for(task)
         random = np.random.default_rng(self.seed)
         may = layout(task).mutable_features
         varied = [i for i in may if self.features_to_vary == "all" or task.schema.names[i] in self.features_to_vary]
@@ -188,23 +188,21 @@ class DiCERandom(BaseMethod):
         inside = (value >= rules.low[row]) & (value <= rules.high[row])
         return np.asarray(inside | (value == grid.now[row, i]))
 
-    def _check(self, task: Task) -> None:
+    def _check_for(self, task: Task) -> None:
         names, vary = task.schema.names, self.features_to_vary
         known = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
         unknown = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
         sparsity = self.posthoc_sparsity
-        self._refuse(
-            whole("samples", self.samples, 1),
-            [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1),
-            one_of("every_rule", self.every_rule, (False, True)),
-            [Fault("features_to_vary", "is empty", "Name a feature, or pass 'all'.")] if not known else [],
-            [
+        self._check(
+            *([] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1)),
+            *([Fault("features_to_vary", "is empty", "Name a feature, or pass 'all'.")] if not known else []),
+            *[
                 Fault(f"{place}: {name!r}", "is not a feature", did_you_mean(name, names))
                 for place, given in unknown.items()
                 for name in given
                 if name not in names
             ],
-            [
+            *[
                 fault
                 for name, values in (self.permitted_range or {}).items()
                 if name in names

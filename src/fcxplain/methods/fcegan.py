@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Adam, TrainingLoop, descend
-from .base import BaseMethod, Outputs, RowsAsked, answered, in_parts
+from .base import BaseMethod, BatchSize, Count, Outputs, Positive, RowsAsked, Weight, answered, in_parts
 from .encoded import ColumnLayout, soft_rows
 
 Template = Sequence[str] | Sequence[Sequence[str]]
@@ -114,6 +114,11 @@ SMALLEST = 1e-20
 NOTHING_MAY_CHANGE = "its template allows no change of any feature that the schema and the rules allow to change"
 
 
+def _share_faults(name: str, shares: Any) -> list[Fault]:
+    pair = isinstance(shares, tuple | list) and len(shares) == 2
+    return [fault for share in (shares if pair else (shares,)) for fault in between(name, share, 0, 1)]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class FCEGAN(BaseMethod):
     """Return one draw of the generator per answer, with the features that the template fixes restored.
@@ -149,20 +154,22 @@ class FCEGAN(BaseMethod):
     | weights | divergence 1, classification 1 | the same; `fcxplain bench tune` searches for others |
     """
 
-    noise: int = 128
-    packing: int = 10
-    temperature: float = 0.2
-    penalty: float = 10.0
-    divergence: float = 1.0
-    classification: float = 1.0
-    template_shares: tuple[float, float] = (0.1, 1.0)
-    steps: int = 2000
-    batch: int = 300
-    learning_rate: float = 2e-4
+    noise: Count = 128
+    packing: Count = 10
+    temperature: Positive = 0.2
+    penalty: Weight = 10.0
+    divergence: Weight = 1.0
+    classification: Weight = 1.0
+    template_shares: Annotated[tuple[float, float], _share_faults] = (0.1, 1.0)
+    steps: Count = 2000
+    batch: BatchSize = 300
+    learning_rate: Positive = 2e-4
 
     def fit(self, task: Task) -> Self:
         """Train generator and critic against each other."""
-        self._check()
+        sizes_hold = not whole("packing", self.packing, 1) and not whole("batch", self.batch, 2)
+        uneven = Fault("batch", f"is {self.batch}", f"Give a multiple of packing, {self.packing}.")
+        self._check(*[uneven] * bool(sizes_hold and self.batch % self.packing))
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         self.columns_ = ColumnLayout(task)
         generator = torch.Generator().manual_seed(self.seed)
@@ -205,19 +212,6 @@ class FCEGAN(BaseMethod):
             gumbel = -(-torch.special.log_ndtr(normal[:, self.noise :])).log()
             draws.append(self.generator_(x, may[part], y_target, normal[:, : self.noise], gumbel))
         return self.columns_.distinct(draws, x, part)
-
-    def _check(self) -> None:
-        shares, sizes = self.template_shares, [*whole("packing", self.packing, 1), *whole("batch", self.batch, 2)]
-        if not sizes and self.batch % self.packing:
-            sizes = [Fault("batch", f"is {self.batch}", f"Give a multiple of packing, {self.packing}.")]
-        pair = isinstance(shares, tuple | list) and len(shares) == 2
-        self._refuse(
-            sizes,
-            *(whole(name, getattr(self, name), 1) for name in ("noise", "steps")),
-            *(between("template_shares", share, 0, 1) for share in (shares if pair else (shares,))),
-            *(between(name, getattr(self, name), 0) for name in ("penalty", "divergence", "classification")),
-            *(between(name, getattr(self, name), 0, open_low=True) for name in ("temperature", "learning_rate")),
-        )
 
 
 class Contest:

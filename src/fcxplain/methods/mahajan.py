@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..classifier import differentiable
-from ..errors import DataError, between, one_of, refuse, whole
+from ..errors import DataError, between, refuse
 from ..explanation import Explanation, Status
 from ..generator import view
 from ..generator.cvae import ConditionalVAE
@@ -27,7 +27,7 @@ from ..generator.training import TrainingRows
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import BaseMethod, Outputs, RowsAsked, answered, asked
+from .base import BaseMethod, Count, Outputs, Positive, RowsAsked, answered, asked
 from .encoded import ColumnLayout
 
 Constraint = Literal["unary", "binary"]
@@ -104,12 +104,12 @@ class Mahajan(BaseMethod):
 
     constraint: Constraint = "unary"
     weights: MahajanWeights | None = None
-    slope: float = 10.0
+    slope: Positive = 10.0
     number_unit: NumberUnit = "own"
     architecture: Architecture = ARCHITECTURE
-    draws: int = 50
+    draws: Count = 50
     schedule: Schedule = SCHEDULE
-    restarts: int = 1
+    restarts: Count = 1
 
     def fit(self, task: Task) -> Self:
         """Train on the training rows that do not have the target class."""
@@ -126,19 +126,12 @@ class Mahajan(BaseMethod):
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Return the distinct ones of `k` draws for each row that does not have the target class."""
-        return self._drawn(self.network_, self._asked(rows, k), k)
+        question = self._asked(rows, k)
+        return self._drawn(self.network_, question, k)
 
     @property
     def _name(self) -> str:
         return f"Mahajan {self.constraint}"
-
-    def _check(self) -> None:
-        self._refuse(
-            one_of("constraint", self.constraint, get_args(Constraint)),
-            between("slope", self.slope, 0, open_low=True),
-            one_of("number_unit", self.number_unit, get_args(NumberUnit)),
-            *(whole(name, getattr(self, name), 1) for name in ("draws", "restarts")),
-        )
 
     def _trained(self, rows: TrainingRows, seed: int) -> tuple[ConditionalVAE, list[float]]:
         """Train a network; return it with its loss in each epoch."""

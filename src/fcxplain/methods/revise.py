@@ -16,12 +16,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..classifier import differentiable
-from ..errors import between, whole
 from ..explanation import Explanation
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import one_thread
-from .base import BaseMethod, Outputs, RowsAsked, answered, in_parts
+from .base import BaseMethod, Count, Outputs, Positive, RowsAsked, Weight, answered, in_parts
 from .encoded import ColumnLayout, best_of_each
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
@@ -63,17 +62,13 @@ class REVISE(BaseMethod):
     """
 
     vae: VAESettings = PUBLISHED
-    steps: int = 1000
-    learning_rate: float = 0.1
-    distance: float = 0.5
+    steps: Count = 1000
+    learning_rate: Positive = 0.1
+    distance: Weight = 0.5
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless C-CHVAE has already done so for the same task."""
-        self._refuse(
-            whole("steps", self.steps, 1),
-            between("learning_rate", self.learning_rate, 0, open_low=True),
-            between("distance", self.distance, 0),
-        )
+        self._check()
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()

@@ -7,6 +7,8 @@ row belongs to the same person. Both methods share one network per task.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 from weakref import WeakKeyDictionary
 
 import torch
@@ -14,10 +16,11 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from ..classifier.networks import mlp
-from ..errors import between, refuse, whole
+from ..errors import refuse, whole
 from ..generator.losses import kl
 from ..task import Task
 from ..training_loop import Schedule, minimise
+from .base import BatchSize, Count, Positive, Weight, Widths, setting_faults
 from .encoded import ColumnLayout
 
 SMALLEST_VARIANCE = 1e-6
@@ -31,27 +34,17 @@ class VAESettings:
     steps; the original leaves them untrained.
     """
 
-    hidden: tuple[int, ...] = (512, 256)
-    latent: int = 8
-    beta: float = 0.3
-    epochs: int = 5
-    batch: int = 32
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-6
-    steps: int = 1000
+    hidden: Widths = (512, 256)
+    latent: Count = 8
+    beta: Weight = 0.3
+    epochs: Count = 5
+    batch: BatchSize = 32
+    learning_rate: Positive = 1e-3
+    weight_decay: Weight = 1e-6
+    steps: Annotated[int, partial(whole, low=0)] = 1000
 
     def __post_init__(self) -> None:
-        refuse(
-            "these settings of the VAE",
-            *(whole("hidden", width, 1) for width in self.hidden or (0,)),
-            whole("latent", self.latent, 1),
-            between("beta", self.beta, 0),
-            whole("epochs", self.epochs, 1),
-            whole("batch", self.batch, 2),
-            between("learning_rate", self.learning_rate, 0, open_low=True),
-            between("weight_decay", self.weight_decay, 0),
-            whole("steps", self.steps, 0),
-        )
+        refuse("these settings of the VAE", list(setting_faults(self)))
 
 
 PUBLISHED = VAESettings()

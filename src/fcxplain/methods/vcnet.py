@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -20,14 +20,14 @@ from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from ..classifier import differentiable
 from ..classifier.networks import seeded_linear
-from ..errors import DataError, Fault, between, one_of, some, whole
+from ..errors import DataError, Fault, some
 from ..explanation import Explanation
 from ..generator.losses import kl
 from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import BaseMethod, Outputs, RowsAsked, answered, in_parts
+from .base import BaseMethod, BatchSize, Count, Outputs, Positive, RowsAsked, Weight, answered, in_parts, width_faults
 from .encoded import ColumnLayout, soft_rows
 
 Form = Literal["post-hoc", "joint"]
@@ -36,6 +36,11 @@ CHUNK = 8_192
 SMALLEST_VARIANCE = 1e-6
 # The logarithm of 0 would make the loss infinite.
 SURE = 1e-6
+
+
+def _pair_faults(name: str, widths: Any) -> list[Fault]:
+    two = isinstance(widths, tuple | list) and len(widths) == 2 and not width_faults(name, widths)
+    return [] if two else [Fault(name, f"is {widths!r}", "Give two widths of 1 or more.")]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -76,13 +81,13 @@ class VCNet(BaseMethod):
 
     form: Form = "post-hoc"
     immutable: bool = True
-    hidden: tuple[int, int] = (304, 152)
-    latent: int = 19
-    beta: float = 0.112
-    classification: float = 0.93
-    steps: int = 6000
-    batch: int = 91
-    learning_rate: float = 1e-3
+    hidden: Annotated[tuple[int, int], _pair_faults] = (304, 152)
+    latent: Count = 19
+    beta: Weight = 0.112
+    classification: Weight = 0.93
+    steps: Count = 6000
+    batch: BatchSize = 91
+    learning_rate: Positive = 1e-3
 
     def fit(self, task: Task) -> Self:
         """Train the network, and the predictor of the joint form, on all training rows."""
@@ -146,19 +151,6 @@ class VCNet(BaseMethod):
         p = network.decode(z, x, given).clamp(SURE, 1 - SURE)
         missed = -(x * p.log() + (1 - x) * (1 - p).log())[:, network.rebuilt].sum(dim=1).mean()
         return missed + self.beta * kl(mean, variance) + self.classification * wrong
-
-    def _check(self) -> None:
-        hidden = self.hidden
-        two = isinstance(hidden, tuple | list) and len(hidden) == 2 and not any(whole("hidden", w, 1) for w in hidden)
-        self._refuse(
-            one_of("form", self.form, get_args(Form)),
-            one_of("immutable", self.immutable, (False, True)),
-            [] if two else [Fault("hidden", f"is {hidden!r}", "Give two widths of 1 or more.")],
-            *(whole(name, getattr(self, name), 1) for name in ("latent", "steps")),
-            *(between(name, getattr(self, name), 0) for name in ("beta", "classification")),
-            whole("batch", self.batch, 2),
-            between("learning_rate", self.learning_rate, 0, open_low=True),
-        )
 
 
 class VcnetNetwork(nn.Module):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -35,15 +34,6 @@ AGAIN = "Restore the folder from a copy, or save it again."
 _KEYS = {"format": int, "kind": str, "fcxplain": str, "torch": str, "files": dict, "content": dict, "sha256": str}
 _FILE_KEYS = {"sha256": str, "bytes": int}
 _WORDS = {int: "a whole number", str: "text", dict: "an object"}
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """A valid manifest: the data of its kind, and the size and hash of the weights."""
-
-    content: dict[str, Any]
-    size: int
-    sha256: str
 
 
 def refusal(path: Path, problem: str, remedy: str = AGAIN) -> FormatError:
@@ -97,7 +87,7 @@ def parse(data: bytes, path: Path) -> dict[str, Any]:
     return found
 
 
-def check(found: dict[str, Any], path: Path, kind: str) -> Manifest:
+def check(found: dict[str, Any], path: Path, kind: str) -> None:
     """Check a parsed manifest: the right kind, nothing missing, added or changed since it was written."""
     _check_format(found["format"], path)
     faults = _wrong_keys(found, _KEYS, str(path))
@@ -107,8 +97,6 @@ def check(found: dict[str, Any], path: Path, kind: str) -> Manifest:
         raise FormatError("the saved folder is damaged", faults)
     if found["kind"] != kind:
         raise refusal(path, f"is a saved {some([found['kind']])}, not a {kind!r}", f"Give the folder of a {kind}.")
-    file = found["files"][WEIGHTS]
-    return Manifest(found["content"], file["bytes"], file["sha256"])
 
 
 def _check_format(number: object, path: Path) -> None:
