@@ -241,7 +241,12 @@ def answered(
     empty = {int(r): UNCHANGED for r in row[~moved]} | {int(r): reason for r, reason in outputs.reasons.items()}
     kept = np.flatnonzero(moved)
     kept = kept[np.argsort(row[kept], kind="stable")]
-    reasons = {r: words for r, words in empty.items() if r not in set(row[kept].tolist())}
+    answered_rows, labels = set(row[kept].tolist()), question.table.index[question.place]
+    reasons = {
+        int(question.place[r]): WhyNot(labels[r], str(Status.NOT_FOUND), (), None, words)
+        for r, words in empty.items()
+        if r not in answered_rows
+    }
     status = np.full(len(question.table), Status.ALREADY, dtype=object)
     status[question.place] = Status.NOT_FOUND
     wall, cpu = question.begun
@@ -255,7 +260,7 @@ def answered(
         without=status,
         soft_valid=_soft_valid(question, outputs, surrogate, kept),
         raw=None if outputs.raw is None else outputs.raw.double().numpy()[kept],
-        reasons=_why_not(question, reasons),
+        reasons=reasons,
         notes=(*outputs.notes, *_stand_in_notes(method, surrogate)),
         effort=Effort.since(wall, cpu, calls=len(question.table) + outputs.calls + len(kept)),
     )
@@ -284,13 +289,6 @@ def _soft_valid(
         return None
     answers = surrogate.module(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[outputs.row]
     return np.asarray(answers.numpy()[kept])
-
-
-def _why_not(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNot]:
-    labels, place = question.table.index, question.place
-    return {
-        int(place[r]): WhyNot(labels[place[r]], str(Status.NOT_FOUND), (), None, words) for r, words in reasons.items()
-    }
 
 
 def _stand_in_notes(method: str, surrogate: Differentiable | None) -> tuple[str, ...]:

@@ -207,12 +207,11 @@ class CEILS(BaseMethod):
                 ends = (torch.from_numpy((feature.at(codes) - least) / spread) for codes in (allowed.low, allowed.high))
                 low[:, span.start], high[:, span.start] = (end - x[:, span.start] for end in ends)
         own = self.equations_.residuals(x)
-        return Bounds(own + low, own + high, self._keeper(natural) if self.every_rule else None)
 
-    def _keeper(self, natural: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
-        """Whether legal rows satisfy all rules, given the rows they belong to."""
-        task = self.task_
-        return lambda x_cf: torch.from_numpy(keeps(task, natural, task.encoder.decode_natural(x_cf)))
+        def kept(x_cf: Tensor) -> Tensor:
+            return torch.from_numpy(keeps(task, natural, task.encoder.decode_natural(x_cf)))
+
+        return Bounds(own + low, own + high, kept if self.every_rule else None)
 
     def _look(self, u: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The legal rows of points, the gradient of the target class's deficit, and whether they have that class."""

@@ -93,8 +93,11 @@ class CEM(BaseMethod):
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
-        self.columns_ = ColumnLayout(task)
-        self.low_, self.high_ = _ends(self.columns_)
+        columns = self.columns_ = ColumnLayout(task)
+        # The lowest and the highest value of each column: 0 and 1 except for numbers.
+        ends = torch.zeros(columns.layout.width, dtype=torch.float64)
+        self.low_ = ends.index_copy(0, columns.numbers, columns.low)
+        self.high_ = (ends + 1).index_copy(0, columns.numbers, columns.high)
         self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)
         self.autoencoder_ = _autoencoder(task, self.seed) if self.autoencoder else None
         self.task_ = task
@@ -170,15 +173,6 @@ class CEM(BaseMethod):
         delta = raw - x
         elastic = self.beta * delta.abs().sum(dim=1) + (delta**2).sum(dim=1)
         return x_cf, elastic.where(self.classifier_(x_cf).argmax(dim=1) == y_target, math.inf)
-
-
-def _ends(columns: ColumnLayout) -> tuple[Tensor, Tensor]:
-    """The lowest and the highest value of each column, `d`: 0 and 1 except for numbers."""
-    low, high = torch.zeros(columns.layout.width, dtype=torch.float64), torch.ones(columns.layout.width).double()
-    for (start, _), number in zip(columns.layout.spans, columns.layout.ranges, strict=True):
-        if number is not None:
-            low[start], high[start] = number.low, number.high
-    return low, high
 
 
 def _autoencoder(task: Task, seed: int) -> nn.Module:

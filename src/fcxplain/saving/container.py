@@ -322,7 +322,8 @@ def _steady(path: Path, kind: str, non_finite: Collection[str]) -> Saved:
 
 def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     if not os.path.lexists(source):
-        fault = Fault(str(source), "does not exist", _meant(source))
+        there = [found.parent.name for found in source.parent.glob(f"*/{MANIFEST}")]
+        fault = Fault(str(source), "does not exist", did_you_mean(source.name, there) or "Check the path.")
         raise also(FormatError, FileNotFoundError)("", [fault])
     if not source.is_dir():
         raise refusal(source, f"is a file; a saved {kind} is a folder", "Give the folder.")
@@ -338,12 +339,6 @@ def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     file = manifest["files"][WEIGHTS]
     data = _weights(source / WEIGHTS, file["bytes"], file["sha256"])
     return Saved(manifest["content"], unpack(data, source / WEIGHTS, non_finite))
-
-
-def _meant(path: Path) -> str:
-    """A hint at a saved folder next to it with a similar name."""
-    there = [found.parent.name for found in path.parent.glob(f"*/{MANIFEST}")]
-    return did_you_mean(path.name, there) or "Check the path."
 
 
 def _weights(path: Path, size: int, sha256: str) -> bytes:

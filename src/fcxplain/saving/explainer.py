@@ -219,14 +219,13 @@ def _encoder_content(encoder: TableEncoder) -> dict[str, Any]:
         "scale": {name: list(pair) for name, pair in encoder.scale_.items()},
         "units": dict(encoder.units_),
         "usual": dict(encoder.usual_),
-        "dtypes": {name: _dtype_content(dtype) for name, dtype in encoder.dtypes_.items()},
+        "dtypes": {
+            name: {"categories": dtype.categories.tolist(), "ordered": bool(dtype.ordered)}
+            if isinstance(dtype, pd.CategoricalDtype)
+            else str(dtype)
+            for name, dtype in encoder.dtypes_.items()
+        },
     }
-
-
-def _dtype_content(dtype: Any) -> Any:
-    if isinstance(dtype, pd.CategoricalDtype):
-        return {"categories": dtype.categories.tolist(), "ordered": bool(dtype.ordered)}
-    return str(dtype)
 
 
 def _restored_encoder(schema: Schema, content: Mapping[str, Any]) -> TableEncoder:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Numbers: TypeAlias = "Tensor | NDArray[Any]"
+Kind = TypeVar("Kind")
 # Raise it when an older version would misread what is written now. A higher number is refused with the advice to
 # upgrade; `check` then has to say how lower ones are read.
 FORMAT = 1
@@ -210,6 +211,6 @@ def _array(tensor: Numbers) -> NDArray[Any]:
     return tensor.numpy(force=True) if is_tensor(tensor) else np.asarray(tensor)
 
 
-def below(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def below(tensors: Mapping[str, Kind], prefix: str) -> dict[str, Kind]:
     """The tensors whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
