@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -85,18 +85,19 @@ def measure(job: Job) -> Result:
             warnings.simplefilter("always")
             method, fitting, history = _fitted(job, prepared)
             answer, explaining = _explained(method, rows, job, prepared)
-            taken = figures(answer, prepared.tasks, job.rules, has_gap=answer.costs is not None and job.given != "none")
+            has_gap = answer.costs is not None and job.given != "none"
+            values, absent, noted = figures(answer, prepared.tasks, job.rules, has_gap=has_gap)
             learnt = _learnt(method) | lof_by_neighbours(answer, prepared.tasks[job.rules], job.neighbours)
     data, sample = prepared.data, f"explained: a sample of {len(rows):,} of {len(refused):,} refused {job.part} rows"
-    notes = (*prepared.notes, *[sample] * (len(rows) < len(refused)), *answer.notes, *taken.notes)
+    notes = (*prepared.notes, *[sample] * (len(rows) < len(refused)), *answer.notes, *noted)
     return Result(
         key=job.key,
         work=job.work,
         job=job,
         environment=environment(),
         parameters=job.parameters,
-        figures=taken.values | learnt,
-        absent=taken.absent,
+        figures=values | learnt,
+        absent=absent,
         notes=tuple(dict.fromkeys((*notes, *_worded(caught)))),
         counts=dict(sorted(answer.counts.items())),
         sizes=Sizes(len(data), len(data.train), len(data.test), len(prepared.refused)),
@@ -233,18 +234,12 @@ def _task(method: Method, prepared: Prepared, job: Job) -> Task:
     return with_graph
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Figures by name, and reasons for those that are absent."""
+def figures(
+    answer: Explanation, tasks: dict[str, Task], rules: str, *, has_gap: bool
+) -> tuple[dict[str, float], dict[str, str], Sequence[str]]:
+    """Figures by name, reasons for those that are absent, and notes.
 
-    values: dict[str, float]
-    absent: dict[str, str]
-    notes: tuple[str, ...]
-
-
-def figures(answer: Explanation, tasks: dict[str, Task], rules: str, *, has_gap: bool) -> Figures:
-    """Every metric under the rules that the method was given, and feasibility and success under each rule set.
-
+    These are every metric under the rules that the method was given, and feasibility and success under each rule set.
     Names that end in `_soft` are measured on raw outputs, before they are decoded, as in the paper's code. With
     `has_gap`, the optimality gap is computed too, for which a benchmark takes more time than `evaluate`.
     """
@@ -264,7 +259,7 @@ def figures(answer: Explanation, tasks: dict[str, Task], rules: str, *, has_gap:
         values["optimality_gap"] = float(gap)
         absent.pop("optimality_gap", None)
         notes = (*(n for n in notes if not n.startswith("optimality_gap")), *getattr(gap, "notes", ()))
-    return Figures({n: v for n, v in values.items() if n not in absent}, absent, tuple(notes))
+    return {n: v for n, v in values.items() if n not in absent}, absent, notes
 
 
 def category_combinations(answer: Explanation) -> int:

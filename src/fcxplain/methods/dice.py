@@ -189,26 +189,18 @@ class DiCERandom(BaseMethod):
         return np.asarray(inside | (value == grid.now[row, i]))
 
     def _check_for(self, task: Task) -> None:
-        names, vary = task.schema.names, self.features_to_vary
-        known = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
-        unknown = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
-        sparsity = self.posthoc_sparsity
-        self._check(
-            *([] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1)),
-            *([Fault("features_to_vary", "is empty", "Name a feature, or pass 'all'.")] if not known else []),
-            *[
-                Fault(f"{place}: {name!r}", "is not a feature", did_you_mean(name, names))
-                for place, given in unknown.items()
-                for name in given
-                if name not in names
-            ],
-            *[
-                fault
-                for name, values in (self.permitted_range or {}).items()
-                if name in names
-                for fault in _range_faults(task.schema[name], values)
-            ],
-        )
+        names, vary, sparsity = task.schema.names, self.features_to_vary, self.posthoc_sparsity
+        varied = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
+        ranges = self.permitted_range or {}
+        faults = [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1)
+        if not varied:
+            faults.append(Fault("features_to_vary", "is empty", "Name a feature, or pass 'all'."))
+        for place, given in (("features_to_vary", varied), ("permitted_range", ranges)):
+            unknown = [name for name in given if name not in names]
+            faults += [Fault(f"{place}: {n!r}", "is not a feature", did_you_mean(n, names)) for n in unknown]
+        for name in (name for name in ranges if name in names):
+            faults += _range_faults(task.schema[name], ranges[name])
+        self._check(*faults)
 
 
 def _limits(task: Task, varied: Sequence[int], quantile: float | str | None) -> dict[int, float]:

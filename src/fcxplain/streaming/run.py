@@ -200,22 +200,12 @@ def stream(
 ) -> Streamed:
     """Explain the rows of parquet or CSV files, partition by partition, and write the answers as parquet.
 
-    explain: answers for some rows; the answers for a row must not depend on the other rows.
-    source: a file, a folder, a glob, or an fsspec address. Rows are numbered across all files, in the order of their
-        names.
-    target: a folder for parts and their manifest, or a file, which is written when all parts are complete; until then
-        they are in the folder `<target>.parts`. A second run with the same target is refused while the first runs.
-    identity: a fingerprint of the model and of all options. An interrupted run is resumed only if this and the size of
-        partitions are the same; parts whose rows have changed are made again.
-    chunk: rows per partition; 20,000, or 1,000 if the model is not a network and answers go to a file.
-    overwrite: discard what an earlier run has left.
-    index: the column that labels the rows, such as an identifier.
-    key: secret bytes for the digest; see `Explanation.to_parquet`.
-    strict: check every row against the schema before the first is explained.
-    on_progress: called for rows that are done, and after each partition. Rows that an earlier run has answered form a
-        stage of their own (`progress.FOUND`), and a note says that the run is resumed.
-    options: the options, for the manifest.
-    mapped: how partitions are explained, if not one after the other in this process.
+    The answers that `explain` gives for a row must not depend on the other rows. `identity` is a fingerprint of the
+    model and of all options: an interrupted run is resumed only if this and the size of partitions are the same; parts
+    whose rows have changed are made again. Until all parts of a target that is a file are complete, they are in the
+    folder `<target>.parts`. A second run with the same target is refused while the first runs. `options` go to the
+    manifest; `mapped` is how partitions are explained, if not one after the other in this process. For the others, see
+    `FCx.explain_file`.
     """
     chunk = chunk_for(task, stays=is_folder(target)) if chunk is None else chunk
     if chunk < 1:
