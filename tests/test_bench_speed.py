@@ -12,16 +12,21 @@ import pytest
 
 import loans
 from fcxplain import FCx, evaluate, plots
-from fcxplain.benchmark.discovery import measure_discovery, synthetic
+from fcxplain.benchmark.accuracy import measure_discovery, synthetic
 from fcxplain.benchmark.speed import dice, models
 from fcxplain.benchmark.speed.dice import DicePackage, installed
-from fcxplain.benchmark.speed.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
-from fcxplain.benchmark.speed.large import LargeRun
-from fcxplain.benchmark.speed.models import BOOSTING, LOGISTIC, BudgetPoint, ModelSpeed, budget_curves, models_speed
-from fcxplain.benchmark.speed.passes import OnePass
+from fcxplain.benchmark.speed.explaining import JOBS, LargeRun, bare_draw, explaining_growth, explaining_speed
+from fcxplain.benchmark.speed.models import (
+    BOOSTING,
+    LOGISTIC,
+    BudgetPoint,
+    ModelSpeed,
+    OnePass,
+    budget_curves,
+    models_speed,
+)
 from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
-from fcxplain.benchmark.speed.timing import this_machine
-from fcxplain.benchmark.speed.training import Growth
+from fcxplain.benchmark.speed.timing import Growth, this_machine
 from fcxplain.datasets import Dataset, load_dataset
 from fcxplain.errors import DataError
 from fcxplain.progress import Progress
@@ -44,7 +49,7 @@ def refused(fcx: FCx) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def contenders(fcx: FCx, refused: pd.DataFrame) -> list[dice.Contender]:
-    return dice.compared(fcx, refused, fitting=2.0, rows=4, repeat=1)
+    return dice.compared(fcx, refused, fitting=2.0, rows=4, repeat=1, tell=print)
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +71,11 @@ def test_measurements_are_told_by_name_when_they_begin():
 
 
 def test_there_are_as_many_measurements_as_are_said(fcx, refused):
-    seen: list[Progress] = []
-    explaining_speed(fcx, refused.iloc[:2], repeat=1, on_progress=seen.append)
-    explaining_growth(fcx, refused, sizes=(5, 10), on_progress=seen.append)
-    dice.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, on_progress=seen.append)
-    parts = JOBS, ("file to file, 5 rows", "file to file, 10 rows"), dice.NAMES
-    assert seen == [Progress(job, done, len(part)) for part in parts for done, job in enumerate(part)]
+    seen: list[str] = []
+    explaining_speed(fcx, refused.iloc[:2], repeat=1, tell=seen.append)
+    explaining_growth(fcx, refused, sizes=(5, 10), tell=seen.append)
+    dice.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, tell=seen.append)
+    assert seen == [*JOBS, "file to file, 5 rows", "file to file, 10 rows", *dice.NAMES]
     assert jobs(["explaining", "streaming", "compare"], up_to=10_000) == 1 + len(seen)
     assert jobs(["models", "budget"], 1_000) == len(models.MODELS) + len(models.CURVES)
     assert (jobs(["memory"], 1_000), jobs(["growth"], 100_000), jobs(["training", "growth"], 10_000)) == (1, 3, 3)
@@ -120,10 +124,10 @@ def test_the_package_answers_by_our_model_keeps_immutables_and_leaves_random_sta
 
 
 def test_a_model_that_is_read_is_asked_less_than_one_that_is_queried_about_all(adult):
-    seen: list[Progress] = []
+    seen: list[str] = []
     names = (LOGISTIC, BOOSTING)
-    found = models_speed(adult, names, rows=20, repeat=1, on_progress=seen.append)
-    assert seen == [Progress(name, number, 2) for number, name in enumerate(names)]
+    found = models_speed(adult, names, rows=20, repeat=1, tell=seen.append)
+    assert seen == list(names)
     assert [(m.model, m.oracle) for m in found] == [(n, oracle) for n in names for oracle in ("model", "auto")]
     for own, auto in (found[:2], found[2:]):
         assert (own.rows, own.verified, auto.verified, own.faster) == (20, 100, 100, None)
@@ -134,18 +138,18 @@ def test_a_model_that_is_read_is_asked_less_than_one_that_is_queried_about_all(a
 
 def test_a_model_without_its_package_says_how_to_get_it(adult, monkeypatch):
     monkeypatch.setitem(models.PACKAGES, "of nobody", ("no_such_package", "Classifier", {}))
-    (line,) = models_speed(adult, ["of nobody"], rows=20)
+    (line,) = models_speed(adult, ["of nobody"], rows=20, repeat=1, tell=print)
     assert (line.note, line.rows_per_second) == ("not installed: pip install no_such_package", None)
 
 
 def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult, tmp_path: Path):
-    points = budget_curves(adult, [(BOOSTING, "auto", False)], rows=10)
+    points = budget_curves(adult, [(BOOSTING, "auto", False)], rows=10, tell=print)
     assert [p.budget for p in points] == list(models.BUDGETS)
     assert {p.series for p in points} == {f"{BOOSTING}, search alone"}
     verified = [p.verified for p in points]
     assert verified == sorted(verified)
     assert verified[-1] == 100
-    speed = Speed(this_machine(), budgets=tuple(points))
+    speed = Speed(this_machine(), budget=tuple(points))
     assert [p["changes"] for p in speed.to_dict()["budget"]] == [p.changes for p in points]
     speed.draw_budgets(tmp_path / "curve.svg")
     drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
@@ -157,7 +161,7 @@ def test_one_pass_and_the_search_are_lines_of_one_table():
     passes = tuple(
         OnePass("adult", "one", "sparse", q, 100, seconds=2.0, queries=2.0, **figures) for q in (True, False)
     )
-    speed = Speed(this_machine(), passes=passes)
+    speed = Speed(this_machine(), quick=passes)
     head, *lines = speed.tables()["quick"]
     assert [line[head.index("way")] for line in lines] == ["one pass", "search"]
     assert [line[head.index("rows per CPU s")] for line in lines] == ["50", "50"]
@@ -174,12 +178,12 @@ def test_tables_of_models_and_budgets_take_their_places_on_a_page(tmp_path: Path
     budgets = BudgetPoint("one", True, 1, 10, 0.0, None, 2.0), BudgetPoint("one", True, 1_000, 10, 90.0, 1.5, 20.0)
     page = tmp_path / "page.md"
     page.write_text("# Speed\n<!-- models -->\n<!-- end -->\n\n<!-- budget -->\nold\n<!-- end -->\n", encoding="utf-8")
-    Speed(this_machine(), models=lines, budgets=budgets).fill(page)
+    Speed(this_machine(), models=lines, budget=budgets).fill(page)
     told = page.read_text(encoding="utf-8")
     assert "| one | model | 5 |  | 90.0 | 80.0 | 100.0 | 2.000 | 8.000 | 0.2 |\n| two |" in told
     assert "| 1 | 0.0 |  |\n| 1,000 | 90.0 | 1.50 |\n<!-- end -->" in told
     assert "old" not in told
-    Speed(this_machine(), budgets=budgets[1:]).fill(page)
+    Speed(this_machine(), budget=budgets[1:]).fill(page)
     again = page.read_text(encoding="utf-8")
     assert "| one | model | 5 |" in again
     assert "| 1 | 0.0 |" not in again
@@ -188,14 +192,14 @@ def test_tables_of_models_and_budgets_take_their_places_on_a_page(tmp_path: Path
 
 
 def test_streaming_has_a_line_for_each_number_of_rows_the_smallest_first(fcx, refused):
-    found = explaining_growth(fcx, refused, sizes=(40, 20))
+    found = explaining_growth(fcx, refused, sizes=(40, 20), tell=print)
     assert [g.rows for g in found] == [20, 40]
     assert all(g.seconds_per_row == g.seconds / g.rows > 0 and g.memory >= 0 for g in found)
 
 
 def test_speed_is_data_and_a_picture_of_what_a_row_costs(tmp_path: Path):
     sizes = (Growth(1_000, 0.5, 0), Growth(10_000, 4.0, 1_000))
-    speed = Speed(this_machine(), growth=sizes[:1], streaming=sizes, contenders=(dice.Contender("one", 3),))
+    speed = Speed(this_machine(), growth=sizes[:1], streaming=sizes, compare=(dice.Contender("one", 3),))
     told = speed.to_dict()
     assert [g["seconds_per_row"] for g in told["streaming"]] == [0.0005, 0.0004]
     assert told["compare"][0]["seconds_per_verified"] is None

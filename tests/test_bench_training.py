@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from fcxplain.benchmark.speed.training import peak_memory, training_growth, training_speed
+from fcxplain.benchmark.speed.timing import peak_memory
+from fcxplain.benchmark.speed.training import training_growth, training_speed
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.losses import LossWeights, Objective, TermSettings
 from fcxplain.generator.settings import Layout
-from fcxplain.generator.training import TrainingRows
+from fcxplain.generator.training import Training, TrainingRows
 from fcxplain.training_loop import Schedule
 
 LAYOUT = Layout(spans=((0, 1), (1, 2), (2, 4)), mutable=(True, True, False))
@@ -21,32 +21,33 @@ STATUS = Path("/proc/self/status")
 TERMS = ("proximity", "validity", "kl", "hard", "soft", "sparsity", "density")
 
 
-def parts(**weights: float) -> tuple[Objective, ConditionalVAE, TrainingRows]:
+def run(batch: int = Schedule().batch, settings: TermSettings | None = None, **weights: float) -> Training:
     generator = torch.Generator().manual_seed(0)
     pairs = torch.ones(4, 4, dtype=torch.bool).triu(1)
     classifier = nn.Sequential(nn.Linear(4, 2)).requires_grad_(False)
-    settings = TermSettings(lof_k=3)
+    settings = settings or TermSettings(lof_k=3)
     objective = Objective(
         classifier, lambda x, x_cf: (x - x_cf)[:, 0].relu(), pairs, ~pairs, LossWeights(**weights), settings
     )
     model = ConditionalVAE(LAYOUT, Architecture(hidden=(6, 5), latent=3), generator)
-    return objective, model, TrainingRows(torch.rand((90, 4), generator=generator), torch.ones(90, dtype=torch.long))
+    rows = TrainingRows(torch.rand((90, 4), generator=generator), torch.ones(90, dtype=torch.long))
+    return Training(model, objective, rows, rows, Schedule(batch=batch), generator)
 
 
 def test_the_whole_and_every_term_are_timed_against_the_bare_network():
-    found = training_speed(*parts(), schedule=Schedule(batch=30), epochs=2, repeat=2)
+    found = training_speed(run(batch=30), repeat=2)
     assert [t.job for t in found] == ["train, 7 terms", *(f"term {name}" for name in TERMS)]
     assert all(t.rows == 90 and t.seconds > 0 and t.ratio == t.seconds / t.floor for t in found)
     assert len({t.floor for t in found}) == 1
 
 
 def test_terms_that_do_not_count_are_not_timed():
-    found = training_speed(*parts(density=0.0, soft=0.0), schedule=Schedule(batch=30), repeat=1)
+    found = training_speed(run(batch=30, density=0.0, soft=0.0), repeat=1)
     assert [t.job for t in found] == ["train, 5 terms", *(f"term {n}" for n in TERMS if n not in ("density", "soft"))]
 
 
 def test_growth_has_a_line_for_each_number_of_rows_the_smallest_first():
-    found = training_growth(*parts(), sizes=(200, 50), schedule=Schedule(batch=25), repeat=1)
+    found = training_growth(run(batch=25), sizes=(200, 50), repeat=1, tell=print)
     assert [g.rows for g in found] == [50, 200]
     assert all(g.seconds_per_row == g.seconds / g.rows > 0 and g.memory >= 0 for g in found)
 
@@ -58,18 +59,17 @@ def test_peak_memory_is_what_the_system_says_in_bytes():
 
 
 def test_neither_the_model_nor_the_global_random_state_is_changed():
-    objective, model, rows = parts()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
+    given = run()
+    before = {name: value.clone() for name, value in given.model.state_dict().items()}
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    training_speed(objective, model, rows, repeat=1)
-    training_growth(objective, model, rows, sizes=(50,), repeat=1)
-    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    training_speed(given, repeat=1)
+    training_growth(given, sizes=(50,), repeat=1, tell=print)
+    assert all(torch.equal(before[name], value) for name, value in given.model.state_dict().items())
     assert torch.equal(state, torch.random.get_rng_state())
     assert torch.get_num_threads() == threads
 
 
 def test_a_term_without_a_gradient_is_timed_too():
-    objective, model, rows = parts(**{name: float(name in ("kl", "sparsity")) for name in TERMS})
-    objective = replace(objective, settings=TermSettings(sparsity="threshold"))
-    found = training_speed(objective, model, rows, repeat=1)
+    weights = {name: float(name in ("kl", "sparsity")) for name in TERMS}
+    found = training_speed(run(settings=TermSettings(sparsity="threshold"), **weights), repeat=1)
     assert [t.job for t in found] == ["train, 2 terms", "term kl", "term sparsity"]

@@ -12,16 +12,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fcxplain.benchmark.check import check, compared
 from fcxplain.benchmark.measuring import category_combinations, measure, prepare
 from fcxplain.benchmark.plan import EXPLAINED, METHODS, Job, as_settings, part_seed, plan
 from fcxplain.benchmark.report import ablation, published
 from fcxplain.benchmark.report.report import write_report
 from fcxplain.benchmark.report.summary import current
 from fcxplain.benchmark.results import Explaining, Failure, FitFigures, Result, append, meaning, read_results
-from fcxplain.benchmark.runner import carry_out, how_it_ended, run
-from fcxplain.benchmark.studies import STUDIES, plan_studies
-from fcxplain.benchmark.tuning import SPACES, best_tries, plan_tuning, settings_of
+from fcxplain.benchmark.runner import carry_out, check, compared, how_it_ended, run
+from fcxplain.benchmark.studies import SPACES, STUDIES, best_tries, plan_studies, plan_tuning, settings_of
 from fcxplain.cli import app
 from fcxplain.datasets import DATASETS
 from fcxplain.errors import DataError, FormatError
@@ -201,7 +199,7 @@ def test_a_line_has_all_that_a_reader_needs(measured: Measured):
     assert [epoch["number"] for epoch in first.history] == [1, 2]
     assert set(first.history[0]["train"]) == {
         "total",
-        *(t for t, w in METHODS["fcx-u"].make("adult", "unary", 0).loss_weights if w),
+        *(t for t, w in METHODS["fcx-u"].make("adult", 0).loss_weights if w),
     }
     figures = {"validity", "validity_soft", "success", "sparsity", "feasibility_unary", "feasibility_binary_soft"}
     assert figures <= set(first.figures) | set(first.absent)

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fcxplain.errors import FormatError, TrainingError
+from fcxplain.errors import FormatError
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.settings import Layout
 from fcxplain.generator.training import Callback, Training
@@ -71,8 +71,8 @@ def uninterrupted() -> Ending:
     return ending(run)
 
 
-def cut_off(folder: Path, after: int, every: int = 1, **schedule: object) -> None:
-    checkpoint = Checkpoint(folder, identity="a", every=every)
+def cut_off(folder: Path, after: int, **schedule: object) -> None:
+    checkpoint = Checkpoint(folder, identity="a")
     with contextlib.suppress(KeyboardInterrupt):
         training(callbacks=(checkpoint, Stop(after)), epochs=EPOCHS, **schedule).run()
 
@@ -80,12 +80,12 @@ def cut_off(folder: Path, after: int, every: int = 1, **schedule: object) -> Non
 # In one process
 
 
-@pytest.mark.parametrize(("after", "every", "kept"), [(1, 1, 1), (5, 1, 5), (5, 2, 4), (8, 5, 8)])
-def test_a_run_resumed_from_its_folder_ends_as_an_uninterrupted_one(after, every, kept, tmp_path, uninterrupted):
-    cut_off(tmp_path / "c", after, every)
+@pytest.mark.parametrize("after", [1, 5, 8])
+def test_a_run_resumed_from_its_folder_ends_as_an_uninterrupted_one(after, tmp_path, uninterrupted):
+    cut_off(tmp_path / "c", after)
     run = training(seed=99, epochs=EPOCHS)
     assert resume(run, tmp_path / "c", "a")
-    assert run.epoch == kept
+    assert run.epoch == after
     run.run()
     assert ending(run) == uninterrupted
 
@@ -105,9 +105,9 @@ def test_a_checkpoint_changes_nothing_about_its_run(tmp_path, uninterrupted):
     assert os.listdir(tmp_path) == ["c"]
 
 
-def test_patience_that_ran_out_is_kept_between_regular_checkpoints(tmp_path):
+def test_patience_that_ran_out_is_kept(tmp_path):
     plan = {"epochs": 200, "patience": 2, "learning_rate": 0.05}
-    whole = training(callbacks=(Checkpoint(tmp_path / "c", identity="a", every=1000),), **plan)
+    whole = training(callbacks=(Checkpoint(tmp_path / "c", identity="a"),), **plan)
     whole.run()
     again = training(seed=99, **plan)
     assert resume(again, tmp_path / "c", "a")
@@ -175,11 +175,6 @@ def test_a_damaged_checkpoint_is_refused_with_the_way_out(tmp_path):
         with pytest.raises(FormatError, match=r"to train from the start: .*weights\.safetensors: was changed"):
             attempt()
         assert run.epoch == 0
-
-
-def test_a_checkpoint_every_0_epochs_makes_no_sense(tmp_path):
-    with pytest.raises(TrainingError, match="every: 0"):
-        Checkpoint(tmp_path / "c", identity="a", every=0)
 
 
 def wider() -> Training:

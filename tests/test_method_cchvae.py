@@ -13,9 +13,8 @@ import torch
 import small_problems
 from fcxplain.errors import DataError
 from fcxplain.methods.base import asked
-from fcxplain.methods.cchvae import CCHVAE
 from fcxplain.methods.encoded import ColumnLayout
-from fcxplain.methods.vae import VAESettings
+from fcxplain.methods.latent import CCHVAE, VAESettings
 
 VAE_SETTINGS = VAESettings(hidden=(32, 16), latent=4, epochs=60, steps=0)
 TASK, ROWS = small_problems.task("mixed"), small_problems.rows("mixed", 30)

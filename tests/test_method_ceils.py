@@ -244,7 +244,7 @@ def test_settings_and_graphs_that_make_no_sense_are_refused():
         CEILS(significance=0, hidden=(), epochs=0, batch=1, beta=-1, theta=-1, steps=0, learning_rate=0, seed=-1).fit(
             task()
         )
-    places = ["significance", "hidden", "epochs", "steps", "batch", "beta", "theta", "learning_rate", "seed"]
+    places = ["seed", "significance", "hidden", "epochs", "batch", "beta", "theta", "steps", "learning_rate"]
     assert [f.place for f in told.value.faults] == places
     with pytest.raises(DataError, match="'wage'"):
         CEILS(graph=CausalGraph(("age", "wage"), (("age", "wage"),))).fit(task())

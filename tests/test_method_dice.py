@@ -33,7 +33,7 @@ def test_random_changes_flip_every_row():
 
 def test_every_round_adds_at_most_one_change_to_each_copy():
     method = DiCERandom(samples=50, posthoc_sparsity=None).fit(TASK)
-    grid = CodeGrid.of(asked(TASK, ROWS))
+    grid = CodeGrid(asked(TASK, ROWS))
     # So many are never found, so that every round is played and all that flip are answers.
     explanation = method.explain(ROWS, k=10**6)
     row, codes = np.searchsorted(grid.question.place, explanation.place), TASK.encoder.codes(explanation.answers)
@@ -145,7 +145,7 @@ def test_the_model_is_asked_about_each_distinct_row_once():
         return loans.chance(rows)
 
     task = loans.Task(loans.table(), model, schema=loans.SCHEMA, target="yes", classes=("no", "yes"))
-    grid = CodeGrid.of(asked(task, ROWS.iloc[:8]))
+    grid = CodeGrid(asked(task, ROWS.iloc[:8]))
     seen.clear()
     grid.flips(np.repeat(np.arange(len(grid)), 3), np.repeat(grid.now, 3, axis=0))
     assert (

@@ -11,10 +11,8 @@ import torch
 import small_problems
 from fcxplain.errors import DataError, TrainingError
 from fcxplain.methods.base import asked
-from fcxplain.methods.cchvae import CCHVAE
 from fcxplain.methods.encoded import ColumnLayout
-from fcxplain.methods.revise import REVISE
-from fcxplain.methods.vae import VAE, VAESettings, fitted_vae, loss_of
+from fcxplain.methods.latent import CCHVAE, REVISE, VAE, VAESettings, fitted_vae, loss_of
 
 VAE_SETTINGS = VAESettings(hidden=(32, 16), latent=4, epochs=60, steps=0)
 TASK, ROWS = small_problems.task("mixed"), small_problems.rows("mixed", 30)

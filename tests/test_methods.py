@@ -17,10 +17,8 @@ from fcxplain.errors import DataError, FcxError, NotFittedError, SchemaError
 from fcxplain.explanation import Status
 from fcxplain.generator.cvae import Architecture
 from fcxplain.methods import METHODS
-from fcxplain.methods.cchvae import CCHVAE
+from fcxplain.methods.latent import CCHVAE, REVISE, VAESettings
 from fcxplain.methods.mahajan import Mahajan
-from fcxplain.methods.revise import REVISE
-from fcxplain.methods.vae import VAESettings
 from fcxplain.training_loop import Schedule
 
 OWN = {"revise": REVISE, "c-chvae": CCHVAE, "mahajan-unary": Mahajan}

@@ -30,7 +30,7 @@ from fcxplain.errors import ClassifierError, DataError, FcxError, FcxWarning, Ru
 from fcxplain.explanation import Status
 from fcxplain.region.conflict import NO_PRIME
 from fcxplain.rules import parse_rules
-from fcxplain.saving.task import restored_task, task_content
+from fcxplain.saving.explainer import restored_task, task_content
 from fcxplain.search import Search
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from ..causal import CausalGraph, discover
+from ..causal import discover
 from ..classifier import score, train_classifier
 from ..datasets import Dataset, load_dataset
 from ..errors import DataError
@@ -52,15 +52,8 @@ class Prepared:
     refused: pd.DataFrame
     black_box: BlackBox
     notes: tuple[str, ...]
-    graphs: dict[tuple[float, int | None], CausalGraph] = field(default_factory=dict)
-    """Discovered graphs by significance level and cap on the rows, shared by the points of a study."""
     learnt: dict[str, Any] = field(default_factory=dict)
-    """Fitted methods and answers that later jobs reuse."""
-
-    @property
-    def sizes(self) -> Sizes:
-        """Rows in each part."""
-        return Sizes(len(self.data), len(self.data.train), len(self.data.test), len(self.refused))
+    """Fitted methods, answers and discovered graphs that later jobs reuse."""
 
 
 @lru_cache(maxsize=HELD)
@@ -92,23 +85,22 @@ def measure(job: Job) -> Result:
             warnings.simplefilter("always")
             method, fitting, history = _fitted(job, prepared)
             answer, explaining = _explained(method, rows, job, prepared)
-            taken = figures(answer, prepared.tasks, job.rules)
-            if answer.costs is not None and job.given != "none":
-                taken = _with_gap(taken, answer, prepared.tasks[job.rules])
+            has_gap = answer.costs is not None and job.given != "none"
+            values, absent, noted = figures(answer, prepared.tasks, job.rules, has_gap=has_gap)
             learnt = _learnt(method) | lof_by_neighbours(answer, prepared.tasks[job.rules], job.neighbours)
-    sample = f"explained: a sample of {len(rows):,} of {len(refused):,} refused {job.part} rows"
-    notes = (*prepared.notes, *[sample] * (len(rows) < len(refused)), *answer.notes, *taken.notes)
+    data, sample = prepared.data, f"explained: a sample of {len(rows):,} of {len(refused):,} refused {job.part} rows"
+    notes = (*prepared.notes, *[sample] * (len(rows) < len(refused)), *answer.notes, *noted)
     return Result(
         key=job.key,
         work=job.work,
         job=job,
         environment=environment(),
         parameters=job.parameters,
-        figures=taken.values | learnt,
-        absent=taken.absent,
+        figures=values | learnt,
+        absent=absent,
         notes=tuple(dict.fromkeys((*notes, *_worded(caught)))),
         counts=dict(sorted(answer.counts.items())),
-        sizes=prepared.sizes,
+        sizes=Sizes(len(data), len(data.train), len(data.test), len(prepared.refused)),
         black_box=prepared.black_box,
         fitting=fitting,
         explaining=explaining,
@@ -236,55 +228,38 @@ def _task(method: Method, prepared: Prepared, job: Job) -> Task:
     task = prepared.free if job.given == "none" else prepared.tasks[job.rules]
     if not job.study or not isinstance(method, FCx) or not method.loss_weights.soft:
         return task
-    known = (method.significance, method.n_effective)
-    if known not in prepared.graphs:
-        prepared.graphs[known] = discover(task.train, task.schema, significance=known[0], n_effective=known[1])
+    how: dict[str, Any] = {"significance": method.significance, "n_effective": method.n_effective}
     with_graph = copy.copy(task)
-    with_graph.graph = prepared.graphs[known]
+    with_graph.graph = _once(prepared, f"graph {how}", lambda: discover(task.train, task.schema, **how))
     return with_graph
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Figures by name, and reasons for those that are absent."""
+def figures(
+    answer: Explanation, tasks: dict[str, Task], rules: str, *, has_gap: bool
+) -> tuple[dict[str, float], dict[str, str], Sequence[str]]:
+    """Figures by name, reasons for those that are absent, and notes.
 
-    values: dict[str, float]
-    absent: dict[str, str]
-    notes: tuple[str, ...]
-
-
-def figures(answer: Explanation, tasks: dict[str, Task], rules: str) -> Figures:
-    """Every metric under the rules that the method was given, and feasibility and success under each rule set.
-
-    Names that end in `_soft` are measured on raw outputs, before they are decoded, as in the paper's code.
+    These are every metric under the rules that the method was given, and feasibility and success under each rule set.
+    Names that end in `_soft` are measured on raw outputs, before they are decoded, as in the paper's code. With
+    `has_gap`, the optimality gap is computed too, for which a benchmark takes more time than `evaluate`.
     """
     own = evaluate(answer, tasks[rules])
-    values, absent, notes = dict(own.values), dict(own.reasons), list(own.notes)
-    theirs = evaluate(answer, tasks[rules], AS_THEY_COUNT, convention="authors")
-    values |= {f"{metric}_authors": value for metric, value in theirs.values.items()}
-    absent |= {f"{metric}_authors": reason for metric, reason in theirs.reasons.items()}
+    parts = {"": own, "_authors": evaluate(answer, tasks[rules], AS_THEY_COUNT, convention="authors")}
     for name, task in tasks.items():
-        ours = evaluate(answer, task, ["feasibility", "success"])
-        soft = evaluate(answer, task, "feasibility", convention="authors")
-        for found, end in ((ours, ""), (soft, "_soft")):
-            values |= {f"{metric}_{name}{end}": value for metric, value in found.values.items()}
-            absent |= {f"{metric}_{name}{end}": reason for metric, reason in found.reasons.items()}
+        parts[f"_{name}"] = evaluate(answer, task, ["feasibility", "success"])
+        parts[f"_{name}_soft"] = evaluate(answer, task, "feasibility", convention="authors")
+    values = {f"{metric}{end}": value for end, part in parts.items() for metric, value in part.values.items()}
+    absent = {f"{metric}{end}": reason for end, part in parts.items() for metric, reason in part.reasons.items()}
     values["category_combinations"] = float(category_combinations(answer))
-    end = f"_{rules}_soft"
-    values["feasibility_soft"] = values["feasibility" + end]
-    absent |= {"feasibility_soft": absent["feasibility" + end]} if "feasibility" + end in absent else {}
+    soft, notes = f"feasibility_{rules}_soft", own.notes
+    values["feasibility_soft"] = values[soft]
+    absent |= {"feasibility_soft": absent[soft]} if soft in absent else {}
     absent |= {n: f"it is {v}" for n, v in values.items() if n not in absent and not np.isfinite(v)}
-    return Figures({n: v for n, v in values.items() if n not in absent}, absent, tuple(notes))
-
-
-def _with_gap(taken: Figures, answer: Explanation, task: Task) -> Figures:
-    """The figures with the optimality gap, for which a benchmark takes more time."""
-    gap = optimality_gap(answer, task, limit=LEGAL_ROWS, rows=COMPARED)
-    if not np.isfinite(gap):
-        return taken
-    others = {name: reason for name, reason in taken.absent.items() if name != "optimality_gap"}
-    notes = (*(n for n in taken.notes if not n.startswith("optimality_gap")), *getattr(gap, "notes", ()))
-    return Figures(taken.values | {"optimality_gap": float(gap)}, others, notes)
+    if has_gap and np.isfinite(gap := optimality_gap(answer, tasks[rules], limit=LEGAL_ROWS, rows=COMPARED)):
+        values["optimality_gap"] = float(gap)
+        absent.pop("optimality_gap", None)
+        notes = (*(n for n in notes if not n.startswith("optimality_gap")), *getattr(gap, "notes", ()))
+    return {n: v for n, v in values.items() if n not in absent}, absent, notes
 
 
 def category_combinations(answer: Explanation) -> int:

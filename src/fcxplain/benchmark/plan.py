@@ -35,30 +35,30 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True)
 class Entry:
-    """A method by name: how to build it for a data set, a rule set and a seed, and the rule sets it is run with.
+    """A method by name: how to build it for a data set and a seed, and the rule sets it is run with.
 
     Methods of the same `family` get the same seed, so that they can share what is learnt.
     """
 
-    make: Callable[[str, str, int], Method]
+    make: Callable[[str, int], Method]
     rules: tuple[str, ...] = RULE_SETS
     family: str = ""
 
 
 def _published(constraint: Constraint, weights: Preset) -> Entry:
     """The paper's method with the rules of one of its two models."""
-    return Entry(lambda data, rules, seed: FCx.as_published(constraint, data, seed, weights=weights), (constraint,))
+    return Entry(lambda data, seed: FCx.as_published(constraint, data, seed, weights=weights), (constraint,))
 
 
 def _default(**chosen: Any) -> Entry:
     """The default with some settings changed."""
-    return Entry(lambda data, rules, seed: FCx(**chosen, seed=seed), family="fcx")
+    return Entry(lambda data, seed: FCx(**chosen, seed=seed), family="fcx")
 
 
 def _compared(name: str) -> Entry:
     """A method to compare with. A method that its paper defines for one kind of rules is run with those."""
     rules = tuple(r for r in RULE_SETS if name.endswith(f"-{r}")) or RULE_SETS
-    return Entry(lambda data, rules, seed: COMPARED[name](seed=seed), rules)
+    return Entry(lambda data, seed: COMPARED[name](seed=seed), rules)
 
 
 # The default with each of its preferences, its search alone and one draw alone, the paper's two models with our weights
@@ -128,7 +128,7 @@ class Job:
     def build(self) -> Method:
         """The method, not fitted yet."""
         known = entry(self.method)
-        method = known.make(self.data, self.rules, part_seed(self.seed, "method", known.family or self.method))
+        method = known.make(self.data, part_seed(self.seed, "method", known.family or self.method))
         if self.given == "all" and "every_rule" in getattr(method, "get_params", dict)():
             method.set_params(every_rule=True)
         if self.settings:
@@ -185,16 +185,14 @@ def entry(name: str) -> Entry:
     absent = [word for word in ("fit", "explain") if not callable(getattr(made, word, None))]
     if absent:
         raise DataError("", [Fault(f"method {name!r}", f"has no {' and no '.join(absent)}")])
-    return Entry(lambda data, rules, seed: _own(made, seed))
+    return Entry(lambda data, seed: _own(made(), seed))
 
 
-def _own(made: Callable[[], Any], seed: int) -> Method:
+def _own(method: Method, seed: int) -> Method:
     """A user's method with its defaults, and the seed if it takes one."""
-    method: Any = made()
     if hasattr(method, "get_params") and "seed" in method.get_params():
         method.set_params(seed=seed)
-    built: Method = method
-    return built
+    return method
 
 
 def plan(
@@ -202,22 +200,20 @@ def plan(
     methods: Iterable[str] = tuple(OURS),
     seeds: Iterable[int] = (0,),
     *,
-    rows: int | None = None,
-    classifier: str = "paper",
-    explained: int | None = EXPLAINED,
     given: str = "own",
     settings: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+    **sample: Any,
 ) -> list[Job]:
     """Each method on each data set with each seed; jobs with the same black box come one after the other.
 
     `given` is which rules are given to methods that can take rules; others are given none, and their jobs are those of
     "own". `settings`, by data set and method, are results of tuning; if they are given, only these are planned.
+    `sample` is what all jobs share: `rows`, `classifier` and `explained` (see `Job`).
     """
     data, methods, seeds = unique(data), unique(methods), unique(seeds)
-    check_names(data, methods, classifier, rows, explained)
+    check_names(data, methods, **sample)
     if given not in GIVEN:
         raise DataError("this cannot be measured", unknown("choice of rules", [given], GIVEN))
-    how: dict[str, Any] = {"rows": rows, "classifier": classifier, "explained": explained}
     return [
         Job(
             name,
@@ -227,7 +223,7 @@ def plan(
             as_settings((settings or {}).get((name, method), {})),
             point=TUNED if settings is not None else "",
             given=given if takes_rules(method) else "own",
-            **how,
+            **sample,
         )
         for name in data
         for seed in seeds
@@ -239,8 +235,7 @@ def plan(
 
 def takes_rules(method: str) -> bool:
     """Whether a method can take rules; a user's own method can, unless it says otherwise."""
-    made = entry(method).make(DEFAULT_DATASET, RULE_SETS[0], 0)
-    return bool(getattr(made, "reads_rules", True))
+    return bool(getattr(entry(method).make(DEFAULT_DATASET, 0), "reads_rules", True))
 
 
 def unique(given: Iterable[Name]) -> tuple[Name, ...]:
@@ -249,7 +244,11 @@ def unique(given: Iterable[Name]) -> tuple[Name, ...]:
 
 
 def check_names(
-    data: Iterable[str], methods: Iterable[str], classifier: str, rows: int | None, explained: int | None
+    data: Iterable[str],
+    methods: Iterable[str],
+    rows: int | None = None,
+    classifier: str = "paper",
+    explained: int | None = EXPLAINED,
 ) -> None:
     """Raise all unknown names and impossible limits at once."""
     faults = unknown("data set", data, DATASETS)

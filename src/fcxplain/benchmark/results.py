@@ -29,17 +29,14 @@ LIBRARIES = ("torch", "numpy", "pandas", "scikit-learn")
 
 def environment() -> dict[str, Any]:
     """The software and the machine of a result."""
-    found: dict[str, Any] = {"python": platform.python_version(), "fcxplain": __version__}
-    found |= {name: version(name) for name in LIBRARIES}
-    found |= {"cpus": os.cpu_count(), "machine": platform.machine(), "instructions": _instructions()}
-    return found | {"code": code_digest(), "commit": commit()}
-
-
-def _instructions() -> str:
-    """The vector instructions that torch chose, which determine the order of sums and so their rounding."""
     import torch
 
-    return str(torch.backends.cpu.get_cpu_capability())
+    # The vector instructions that torch chose determine the order of sums, and so their rounding.
+    instructions = str(torch.backends.cpu.get_cpu_capability())
+    found: dict[str, Any] = {"python": platform.python_version(), "fcxplain": __version__}
+    found |= {name: version(name) for name in LIBRARIES}
+    found |= {"cpus": os.cpu_count(), "machine": platform.machine(), "instructions": instructions}
+    return found | {"code": code_digest(), "commit": commit()}
 
 
 @cache

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from ..benchmark.results import Result
     from ..benchmark.speed.dice import Contender
     from ..benchmark.speed.speed import Speed
-    from ..benchmark.speed.timing import Timing
-    from ..benchmark.speed.training import Growth
+    from ..benchmark.speed.timing import Growth, Timing
     from ..progress import Progress
 
 bench_app = App(help="Run the measurements that the documentation quotes.", no_args_is_help=True)
@@ -96,7 +95,7 @@ def bench_run(
     _round_alike()
     from ..benchmark.plan import METHODS, OURS, plan
     from ..benchmark.results import read_results
-    from ..benchmark.tuning import tuned_settings
+    from ..benchmark.studies import tuned_settings
 
     named = split(method) or (["all"] if tuned else [])
     jobs = plan(
@@ -136,7 +135,7 @@ def bench_tune(
     """
     _round_alike()
     from ..benchmark.results import read_results
-    from ..benchmark.tuning import SPACES, best_tries, plan_tuning
+    from ..benchmark.studies import SPACES, best_tries, plan_tuning
 
     jobs = plan_tuning(
         split(data) or _data_here(),
@@ -174,8 +173,8 @@ def bench_check(
     Example: fcxplain bench check --data adult --runs 5
     """
     _round_alike()
-    from ..benchmark.check import check
     from ..benchmark.results import read_results
+    from ..benchmark.runner import check
 
     with Work("repeating runs", runs) as work:
         found = list(check(read_results(results, split(data) or None), runs, work.tell))
@@ -316,7 +315,7 @@ def bench_classifiers(
 
     Example: fcxplain bench classifiers --data adult --data law --out classifiers.md
     """
-    from ..benchmark.classifiers import markdown, measure_classifier
+    from ..benchmark.accuracy import markdown, measure_classifier
     from ..classifier import KINDS
     from ..files import write_whole
 
@@ -350,7 +349,7 @@ def bench_graphs(
 
     Example: fcxplain bench graphs --tables 10 --rows 20000
     """
-    from ..benchmark.discovery import measure_discovery
+    from ..benchmark.accuracy import measure_discovery
 
     caps = (1_000, 2_000, 5_000, 10_000, 20_000)
     with Work("discovering", len(caps)) as work:
@@ -457,14 +456,14 @@ def _show(found: Speed) -> None:
         (("job", "rows", "CPU s", "rows per CPU s", "baseline, CPU s", "ratio"), map(_timing, found.timings)),
         (("rows of one epoch", *growth), map(_growth, found.growth)),
         (("rows explained, file to file", *growth), map(_growth, found.streaming)),
-        (contenders, map(_contender, found.contenders)),
+        (contenders, map(_contender, found.compare)),
         *((lines[0], lines[1:]) for lines in found.tables().values()),
     ]
     for heads, lines in tables:
         shown = table_of(*heads, rows=lines)
         if shown.row_count:
             out.print(shown)
-    noted = [*((c.name, c.note) for c in found.contenders), *((m.model, m.note) for m in found.models)]
+    noted = [*((c.name, c.note) for c in found.compare), *((m.model, m.note) for m in found.models)]
     for name, note in noted:
         if note:
             out.print(escape(f"{name}: {note}"))

@@ -1,18 +1,17 @@
-"""Methods from the literature to compare with: one file each, one protocol, and a dict of all of them by name."""
+"""Methods from the literature to compare with, behind one protocol, and a dict of all of them by name."""
 
 from collections.abc import Callable
 from functools import partial
 
 from ..errors import DataError, also, did_you_mean, some
 from .base import Method
-from .cchvae import CCHVAE
 from .ceils import CEILS
 from .cem import CEM
 from .dice import DiCERandom
 from .face import FACE
 from .fcegan import FCEGAN
+from .latent import CCHVAE, REVISE
 from .mahajan import Mahajan
-from .revise import REVISE
 from .vcnet import VCNet
 
 __all__ = ["METHODS", "Method"]

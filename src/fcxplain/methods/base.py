@@ -7,9 +7,10 @@ that may not change are restored, and every answer is checked with the user's ow
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Annotated, Any, Literal, Protocol, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -19,13 +20,19 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from ..classifier import Differentiable
-from ..errors import DataError, Fault, NotFittedError, whole
+from ..errors import DataError, Fault, NotFittedError, between, one_of, whole
 from ..explanation import Effort, Explanation, Status, WhyNot
 from ..generator import view
 from ..generator.settings import Layout
 from ..schema import Natural
 from ..task import Task
 
+# Types of settings, with the check of their values: settings are declared by them, and by `bool` and `Literal`.
+Count = Annotated[int, partial(whole, low=1)]
+BatchSize = Annotated[int, partial(whole, low=2)]
+Weight = Annotated[float, partial(between, low=0)]
+Positive = Annotated[float, partial(between, low=0, open_low=True)]
+Share = Annotated[float, partial(between, low=0, high=1)]
 UNCHANGED = "the method returned the row unchanged, which is not an answer"
 
 
@@ -98,29 +105,50 @@ class Method(Protocol):
         """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BaseMethod(BaseEstimator):  # type: ignore[misc]
-    """Base of all methods: checks settings and reads rows."""
+    """Base of all methods: their settings as fields, which `fit` checks, and the rows to explain."""
 
+    seed: Annotated[int, partial(whole, low=0)] = 0
     reads_rules = False
     """Whether the answers depend on the task's rules beyond the features that these freeze."""
     _learnt = "task_"
     """An attribute that only a finished `fit` sets."""
 
-    def _refuse(self, *faults: list[Fault]) -> None:
-        """Raise all faults of the settings at once, including those of `seed`, which all methods have."""
-        found = [fault for some in (*faults, whole("seed", self.seed, 0)) for fault in some]
-        if found:
-            raise DataError(f"these settings of {type(self).__name__} cannot be used", found)
-
-    def _check_asked(self, k: int = 1, state: str = "") -> None:
-        if not hasattr(self, state or self._learnt):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(task) first")
-        self._refuse(whole("k", k, 1))
+    def _check(self, *more: Fault) -> None:
+        """Raise all faults of the settings at once."""
+        if faults := [*setting_faults(self), *more]:
+            raise DataError(f"these settings of {type(self).__name__} cannot be used", faults)
 
     def _asked(self, rows: pd.DataFrame, k: int) -> RowsAsked:
         """Check `k` and read the rows that need an answer."""
-        self._check_asked(k)
+        self._check_state(self._learnt)
+        self._check(*whole("k", k, 1))
         return asked(self.task_, rows)
+
+    def _check_state(self, name: str) -> None:
+        if not hasattr(self, name):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(task) first")
+
+
+def setting_faults(settings: Any) -> Iterator[Fault]:
+    """Faults of a dataclass's values by the types of its fields."""
+    kinds = get_type_hints(type(settings), include_extras=True)
+    for name, value in ((one.name, getattr(settings, one.name)) for one in fields(settings)):
+        kind = kinds[name]
+        if kind is bool or get_origin(kind) is Literal:
+            yield from one_of(name, value, get_args(kind) or (False, True))
+        elif get_origin(kind) is Annotated:
+            yield from (fault for check in kind.__metadata__ for fault in check(name, value))
+
+
+def width_faults(name: str, widths: object) -> list[Fault]:
+    """Widths of layers that cannot be."""
+    each = widths if isinstance(widths, tuple | list) and widths else (widths,)
+    return [fault for width in each for fault in whole(name, width, 1)]
+
+
+Widths = Annotated[tuple[int, ...], width_faults]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +209,11 @@ def one_for_each(question: RowsAsked, x_cf: Tensor, raw: Tensor, cost: Tensor, r
     return Outputs(x_cf[there].to(question.x.dtype), row, reasons, raw[there], notes=notes)
 
 
+def in_parts(rows: int, size: int) -> list[slice]:
+    """Consecutive parts of some rows; without rows, one empty part."""
+    return [slice(start, start + size) for start in range(0, max(rows, 1), size)]
+
+
 def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     """Read rows, query the model, and select the rows that do not have their target class."""
     if not task.classes:
@@ -203,15 +236,20 @@ def answered(
     """
     task, row = question.task, np.asarray(outputs.row, dtype=np.int64)
     table = legal_table(question, outputs.x_cf, row)
-    moved = _moved(task, question, table, row)
+    now, then = question.natural, task.schema.natural(table)
+    moved = np.any([then[name] != now[name][row] for name in task.schema.names], axis=0)
     empty = {int(r): UNCHANGED for r in row[~moved]} | {int(r): reason for r, reason in outputs.reasons.items()}
     kept = np.flatnonzero(moved)
     kept = kept[np.argsort(row[kept], kind="stable")]
-    reasons = {r: words for r, words in empty.items() if r not in set(row[kept].tolist())}
+    answered_rows, labels = set(row[kept].tolist()), question.table.index[question.place]
+    reasons = {
+        int(question.place[r]): WhyNot(labels[r], str(Status.NOT_FOUND), (), None, words)
+        for r, words in empty.items()
+        if r not in answered_rows
+    }
     status = np.full(len(question.table), Status.ALREADY, dtype=object)
     status[question.place] = Status.NOT_FOUND
     wall, cpu = question.begun
-    calls = len(question.table) + outputs.calls + len(kept)
     return Explanation.of(
         task,
         question.table,
@@ -220,11 +258,11 @@ def answered(
         method=method,
         wanted=question.wanted,
         without=status,
-        soft_valid=_soft_valid(question, outputs, surrogate, row, kept),
+        soft_valid=_soft_valid(question, outputs, surrogate, kept),
         raw=None if outputs.raw is None else outputs.raw.double().numpy()[kept],
-        reasons=_why_not(question, reasons),
-        notes=(*outputs.notes, *stand_in_notes(method, surrogate)),
-        effort=Effort.since(wall, cpu, calls),
+        reasons=reasons,
+        notes=(*outputs.notes, *_stand_in_notes(method, surrogate)),
+        effort=Effort.since(wall, cpu, calls=len(question.table) + outputs.calls + len(kept)),
     )
 
 
@@ -242,35 +280,18 @@ def legal_table(question: RowsAsked, x_cf: Tensor, row: NDArray[np.int64]) -> pd
     return task.table(natural)
 
 
-def _moved(task: Task, question: RowsAsked, table: pd.DataFrame, row: NDArray[np.int64]) -> NDArray[np.bool_]:
-    now, then = question.natural, task.schema.natural(table)
-    differs = [then[f.name] != now[f.name][row] for f in task.schema]
-    return np.asarray(np.any(differs, axis=0)) if len(row) else np.zeros(0, dtype=bool)
-
-
 @torch.no_grad()
 def _soft_valid(
-    question: RowsAsked,
-    outputs: Outputs,
-    surrogate: Differentiable | None,
-    row: NDArray[np.int64],
-    kept: NDArray[np.int64],
+    question: RowsAsked, outputs: Outputs, surrogate: Differentiable | None, kept: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
     # A surrogate's prediction for raw outputs is not the model's, and the model cannot read them.
     if surrogate is None or surrogate.distilled or outputs.raw is None:
         return None
-    answers = surrogate.module(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
+    answers = surrogate.module(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[outputs.row]
     return np.asarray(answers.numpy()[kept])
 
 
-def _why_not(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNot]:
-    labels, place = question.table.index, question.place
-    return {
-        int(place[r]): WhyNot(labels[place[r]], str(Status.NOT_FOUND), (), None, words) for r, words in reasons.items()
-    }
-
-
-def stand_in_notes(method: str, surrogate: Differentiable | None) -> tuple[str, ...]:
+def _stand_in_notes(method: str, surrogate: Differentiable | None) -> tuple[str, ...]:
     """A note that the gradients come from a network that imitates the model, if they do."""
     if surrogate is None or not surrogate.distilled:
         return ()

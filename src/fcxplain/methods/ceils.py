@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Annotated, Any, Self
 
 import pandas as pd
 import torch
@@ -18,14 +19,14 @@ from torch import Tensor, nn
 from ..causal import CausalGraph, Knowledge, as_graph, discover
 from ..classifier import differentiable
 from ..classifier.networks import mlp
-from ..errors import between, one_of, whole
+from ..errors import between
 from ..explanation import Explanation
 from ..region.groups import grouped
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import BaseMethod, RowsAsked, answered, one_for_each
+from .base import BaseMethod, BatchSize, Count, Positive, RowsAsked, Weight, Widths, answered, in_parts, one_for_each
 from .encoded import ColumnLayout
-from .permitted import keeps, ranges
+from .grid import keeps, ranges
 
 # Rows searched in one batch.
 CHUNK = 1024
@@ -60,6 +61,7 @@ class Bounds:
     keeps: Callable[[Tensor], Tensor] | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CEILS(BaseMethod):
     """Find the cheapest point U' near a row's own U for which F(U') decodes to a row with the target class.
 
@@ -104,29 +106,20 @@ class CEILS(BaseMethod):
     | answers | one per row | one per row, whatever `k` |
     """  # noqa: E501
 
-    _learnt, reads_rules = "equations_", True
+    reads_rules = True
 
-    def __init__(
-        self,
-        *,
-        graph: Any = None,
-        significance: float = 0.01,
-        hidden: tuple[int, ...] = (40, 40),
-        epochs: int = 30,
-        batch: int = 512,
-        fit_rate: float = 1e-3,
-        beta: float = 0.5,
-        theta: float = 100.0,
-        kappa: float = 0.2,
-        steps: int = 300,
-        learning_rate: float = 0.02,
-        every_rule: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.graph, self.significance, self.hidden = graph, significance, hidden
-        self.epochs, self.batch, self.fit_rate = epochs, batch, fit_rate
-        self.beta, self.theta, self.kappa = beta, theta, kappa
-        self.steps, self.learning_rate, self.every_rule, self.seed = steps, learning_rate, every_rule, seed
+    graph: Any = None
+    significance: Annotated[float, partial(between, low=0, high=1, open_low=True)] = 0.01
+    hidden: Widths = (40, 40)
+    epochs: Count = 30
+    batch: BatchSize = 512
+    fit_rate: Positive = 1e-3
+    beta: Weight = 0.5
+    theta: Weight = 100.0
+    kappa: Weight = 0.2
+    steps: Count = 300
+    learning_rate: Positive = 0.02
+    every_rule: bool = False
 
     def fit(self, task: Task) -> Self:
         """Find the graph, learn the structural equations, and record the range of U."""
@@ -134,7 +127,7 @@ class CEILS(BaseMethod):
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
-        self.columns_, self.task_ = ColumnLayout(task), task
+        self.columns_ = ColumnLayout(task)
         self.graph_ = self._graph(task)
         generator = torch.Generator().manual_seed(self.seed)
         causes = _causes(self.graph_, self.columns_, task.schema.names)
@@ -146,16 +139,16 @@ class CEILS(BaseMethod):
         self.low_ = torch.stack([u.amin(dim=0) for u in seen]).amin(dim=0)
         self.high_ = torch.stack([u.amax(dim=0) for u in seen]).amax(dim=0)
         self.prototypes_ = self._prototypes(x, torch.cat(seen), generator)
+        self.task_ = task
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Find an answer for each row that does not have the target class."""
         question = self._asked(rows, k)
-        x, parts = question.x.double(), [slice(s, s + CHUNK) for s in range(0, len(question), CHUNK)]
-        found = [self.search(x[s], question.y_target[s], self._bounds(question, s)) for s in parts]
-        x_cf = torch.cat([x[:0], *(f.x_cf for f in found)])
-        cost = torch.cat([x[:0, 0], *(f.cost for f in found)])
-        raw = torch.cat([x[:0], *(self.equations_.rebuilt(f.u) for f in found)])
+        x, parts = question.x.double(), in_parts(len(question), CHUNK)
+        found = [self.search(x[part], question.y_target[part], self._bounds(question, part)) for part in parts]
+        x_cf, cost = (torch.cat([getattr(f, name) for f in found]) for name in ("x_cf", "cost"))
+        raw = torch.cat([self.equations_.rebuilt(f.u) for f in found])
         reason = f"none of {self.steps:,} steps on causes and residuals reached a row with the target class"
         note = "CEILS gives one answer for each row" if k > 1 else ""
         return answered(question, one_for_each(question, x_cf, raw, cost, reason, note), "CEILS", self.surrogate_)
@@ -214,12 +207,11 @@ class CEILS(BaseMethod):
                 ends = (torch.from_numpy((feature.at(codes) - least) / spread) for codes in (allowed.low, allowed.high))
                 low[:, span.start], high[:, span.start] = (end - x[:, span.start] for end in ends)
         own = self.equations_.residuals(x)
-        return Bounds(own + low, own + high, self._keeper(natural) if self.every_rule else None)
 
-    def _keeper(self, natural: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
-        """Whether legal rows satisfy all rules, given the rows they belong to."""
-        task = self.task_
-        return lambda x_cf: torch.from_numpy(keeps(task, natural, task.encoder.decode_natural(x_cf)))
+        def kept(x_cf: Tensor) -> Tensor:
+            return torch.from_numpy(keeps(task, natural, task.encoder.decode_natural(x_cf)))
+
+        return Bounds(own + low, own + high, kept if self.every_rule else None)
 
     def _look(self, u: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The legal rows of points, the gradient of the target class's deficit, and whether they have that class."""
@@ -262,18 +254,6 @@ class CEILS(BaseMethod):
             [x],
             Schedule(self.epochs, self.batch, self.fit_rate, steps=STEPS),
             generator,
-        )
-
-    def _check(self) -> None:
-        widths = self.hidden if isinstance(self.hidden, tuple | list) and self.hidden else (self.hidden,)
-        self._refuse(
-            between("significance", self.significance, 0, 1, open_low=True),
-            *(whole("hidden", width, 1) for width in widths),
-            *(whole(name, getattr(self, name), 1) for name in ("epochs", "steps")),
-            whole("batch", self.batch, 2),
-            *(between(name, getattr(self, name), 0) for name in ("beta", "theta", "kappa")),
-            one_of("every_rule", self.every_rule, (False, True)),
-            *(between(name, getattr(self, name), 0, open_low=True) for name in ("fit_rate", "learning_rate")),
         )
 
 

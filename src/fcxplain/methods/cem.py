@@ -18,11 +18,10 @@ from torch.nn.functional import mse_loss
 
 from ..classifier import differentiable
 from ..classifier.networks import mlp
-from ..errors import between, one_of, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import BaseMethod, answered, one_for_each
+from .base import BaseMethod, Count, Positive, Weight, answered, in_parts, one_for_each
 from .encoded import ColumnLayout
 
 # Rows searched in one batch.
@@ -50,6 +49,7 @@ class PertinentNegatives:
     high: Tensor
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CEM(BaseMethod):
     """Minimise c max(0, f_other - f_wanted + kappa) + beta |delta|_1 + |delta|_2^2 + gamma |AE(x_cf) - x_cf|^2.
 
@@ -78,24 +78,14 @@ class CEM(BaseMethod):
     for the same reason. There is one answer per row, whatever `k`.
     """
 
-    _learnt = "classifier_"
-
-    def __init__(
-        self,
-        *,
-        kappa: float = 0.1,
-        beta: float = 0.9,
-        gamma: float = 1.0,
-        autoencoder: bool = False,
-        c: float = 10.0,
-        searches: int = 9,
-        steps: int = 100,
-        learning_rate: float = 0.01,
-        seed: int = 0,
-    ) -> None:
-        self.kappa, self.beta, self.gamma, self.autoencoder = kappa, beta, gamma, autoencoder
-        self.c, self.searches, self.steps, self.learning_rate = c, searches, steps, learning_rate
-        self.seed = seed
+    kappa: Weight = 0.1
+    beta: Weight = 0.9
+    gamma: Weight = 1.0
+    autoencoder: bool = False
+    c: Positive = 10.0
+    searches: Count = 9
+    steps: Count = 100
+    learning_rate: Positive = 0.01
 
     def fit(self, task: Task) -> Self:
         """Get the model's gradients, and train the autoencoder if one is requested."""
@@ -103,19 +93,22 @@ class CEM(BaseMethod):
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
-        self.columns_, self.task_ = ColumnLayout(task), task
-        self.low_, self.high_ = _ends(self.columns_)
+        columns = self.columns_ = ColumnLayout(task)
+        # The lowest and the highest value of each column: 0 and 1 except for numbers.
+        ends = torch.zeros(columns.layout.width, dtype=torch.float64)
+        self.low_ = ends.index_copy(0, columns.numbers, columns.low)
+        self.high_ = (ends + 1).index_copy(0, columns.numbers, columns.high)
         self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)
         self.autoencoder_ = _autoencoder(task, self.seed) if self.autoencoder else None
+        self.task_ = task
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Find an answer for each row that does not have the target class."""
         question = self._asked(rows, k)
-        x, parts = question.x.double(), range(0, len(question), CHUNK)
-        found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
-        x_cf, raw = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0], *(f.raw for f in found)])
-        elastic = torch.cat([x[:0, 0], *(f.elastic for f in found)])
+        x, parts = question.x.double(), in_parts(len(question), CHUNK)
+        found = [self.search(x[part], question.y_target[part]) for part in parts]
+        x_cf, raw, elastic = (torch.cat([getattr(f, name) for f in found]) for name in ("x_cf", "raw", "elastic"))
         reason = f"no step of {self.searches} searches reached a legal row with the target class"
         note = "CEM gives one answer for each row" if k > 1 else ""
         return answered(question, one_for_each(question, x_cf, raw, elastic, reason, note), "CEM", self.surrogate_)
@@ -180,23 +173,6 @@ class CEM(BaseMethod):
         delta = raw - x
         elastic = self.beta * delta.abs().sum(dim=1) + (delta**2).sum(dim=1)
         return x_cf, elastic.where(self.classifier_(x_cf).argmax(dim=1) == y_target, math.inf)
-
-    def _check(self) -> None:
-        self._refuse(
-            *(between(name, getattr(self, name), 0) for name in ("kappa", "beta", "gamma")),
-            *(between(name, getattr(self, name), 0, open_low=True) for name in ("c", "learning_rate")),
-            *(whole(name, getattr(self, name), 1) for name in ("searches", "steps")),
-            one_of("autoencoder", self.autoencoder, (False, True)),
-        )
-
-
-def _ends(columns: ColumnLayout) -> tuple[Tensor, Tensor]:
-    """The lowest and the highest value of each column, `d`: 0 and 1 except for numbers."""
-    low, high = torch.zeros(columns.layout.width, dtype=torch.float64), torch.ones(columns.layout.width).double()
-    for (start, _), number in zip(columns.layout.spans, columns.layout.ranges, strict=True):
-        if number is not None:
-            low[start], high[start] = number.low, number.high
-    return low, high
 
 
 def _autoencoder(task: Task, seed: int) -> nn.Module:

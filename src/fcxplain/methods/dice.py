@@ -7,19 +7,20 @@ own model is queried on legal rows, once for each distinct row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, between, did_you_mean, one_of, whole
+from ..errors import DataError, Fault, between, did_you_mean
 from ..explanation import Explanation
 from ..generator.view import codes_between, layout
 from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
-from .base import BaseMethod, Outputs, answered
+from .base import BaseMethod, Count, Outputs, answered, in_parts
 from .grid import CodeGrid, Codes
 
 # Candidates per query of the model.
@@ -30,6 +31,7 @@ STEPS = 64
 ROUNDS = 2
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DiCERandom(BaseMethod):
     """Try random changes of 1, 2, 3, ... features, and return `k` random ones of those that get the target class.
 
@@ -66,22 +68,15 @@ class DiCERandom(BaseMethod):
 
     reads_rules = True
 
-    def __init__(
-        self,
-        *,
-        samples: int = 1000,
-        features_to_vary: Sequence[str] | Literal["all"] = "all",
-        permitted_range: Mapping[str, Sequence[Any]] | None = None,
-        posthoc_sparsity: float | Literal["all"] | None = 0.1,
-        every_rule: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.samples, self.features_to_vary, self.permitted_range = samples, features_to_vary, permitted_range
-        self.posthoc_sparsity, self.every_rule, self.seed = posthoc_sparsity, every_rule, seed
+    samples: Count = 1000
+    features_to_vary: Sequence[str] | Literal["all"] = "all"
+    permitted_range: Mapping[str, Sequence[Any]] | None = None
+    posthoc_sparsity: float | Literal["all"] | None = 0.1
+    every_rule: bool = False
 
     def fit(self, task: Task) -> Self:
         """Draw the random values, and learn the largest change of each number that is stepped back."""
-        self._check(task)
+        self._check_for(task)
         random = np.random.default_rng(self.seed)
         may = layout(task).mutable_features
         varied = [i for i in may if self.features_to_vary == "all" or task.schema.names[i] in self.features_to_vary]
@@ -96,12 +91,10 @@ class DiCERandom(BaseMethod):
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Find at most `k` different answers for each row that does not have the target class."""
-        grid = CodeGrid.of(self._asked(rows, k), every_rule=self.every_rule)
-        size = max(1, CHUNK // self.samples)
-        parts = [np.arange(start, min(start + size, len(grid))) for start in range(0, len(grid), size)]
-        none = np.empty(0, dtype=np.int64), np.empty((0, len(self.task_.schema)), dtype=np.int64)
-        found = [none, *(self._chosen(grid, part, k) for part in parts)]
-        row, codes = np.concatenate([r for r, _ in found]), np.concatenate([c for _, c in found])
+        grid = CodeGrid(self._asked(rows, k), every_rule=self.every_rule)
+        everyone, parts = np.arange(len(grid)), in_parts(len(grid), max(1, CHUNK // self.samples))
+        found = [self._chosen(grid, everyone[part], k) for part in parts]
+        row, codes = (np.concatenate(columns) for columns in zip(*found, strict=True))
         kept = np.sort(grid.first(row, codes))
         row, codes = row[kept], codes[kept]
         tried = f"none of {self.samples:,} random changes of up to {len(self.turns_)} features got the target class"
@@ -195,29 +188,19 @@ class DiCERandom(BaseMethod):
         inside = (value >= rules.low[row]) & (value <= rules.high[row])
         return np.asarray(inside | (value == grid.now[row, i]))
 
-    def _check(self, task: Task) -> None:
-        names, vary = task.schema.names, self.features_to_vary
-        known = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
-        unknown = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
-        sparsity = self.posthoc_sparsity
-        self._refuse(
-            whole("samples", self.samples, 1),
-            [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1),
-            one_of("every_rule", self.every_rule, (False, True)),
-            [Fault("features_to_vary", "is empty", "Name a feature, or pass 'all'.")] if not known else [],
-            [
-                Fault(f"{place}: {name!r}", "is not a feature", did_you_mean(name, names))
-                for place, given in unknown.items()
-                for name in given
-                if name not in names
-            ],
-            [
-                fault
-                for name, values in (self.permitted_range or {}).items()
-                if name in names
-                for fault in _range_faults(task.schema[name], values)
-            ],
-        )
+    def _check_for(self, task: Task) -> None:
+        names, vary, sparsity = task.schema.names, self.features_to_vary, self.posthoc_sparsity
+        varied = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
+        ranges = self.permitted_range or {}
+        faults = [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1)
+        if not varied:
+            faults.append(Fault("features_to_vary", "is empty", "Name a feature, or pass 'all'."))
+        for place, given in (("features_to_vary", varied), ("permitted_range", ranges)):
+            unknown = [name for name in given if name not in names]
+            faults += [Fault(f"{place}: {n!r}", "is not a feature", did_you_mean(n, names)) for n in unknown]
+        for name in (name for name in ranges if name in names):
+            faults += _range_faults(task.schema[name], ranges[name])
+        self._check(*faults)
 
 
 def _limits(task: Task, varied: Sequence[int], quantile: float | str | None) -> dict[int, float]:

@@ -28,7 +28,7 @@ class ColumnLayout:
         self.groups = [span for span, number in zip(self.layout.spans, ranges, strict=True) if number is None]
         numbers = [(span[0], number) for span, number in zip(self.layout.spans, ranges, strict=True) if number]
         self.numbers = torch.tensor([column for column, _ in numbers], dtype=torch.long)
-        self._low, self._high, self._step = (
+        self.low, self.high, self.step = (
             torch.tensor([getattr(number, end) for _, number in numbers], dtype=torch.float64)
             for end in ("low", "high", "step")
         )
@@ -43,7 +43,7 @@ class ColumnLayout:
         for start, stop in self.groups:
             legal.scatter_(1, x[:, start:stop].argmax(dim=1, keepdim=True) + start, 1.0)
         if len(self.numbers):
-            low, high, step = (t.to(x.dtype) for t in (self._low, self._high, self._step))
+            low, high, step = (t.to(x.dtype) for t in (self.low, self.high, self.step))
             values = low + ((x[:, self.numbers] - low) / step).round() * step
             legal[:, self.numbers] = values.clamp(min=low, max=high)
         return legal
@@ -59,7 +59,7 @@ class ColumnLayout:
             now, then = x[:, self.numbers], found[:, self.numbers]
             # An unchanged number stays as it is even outside the training range.
             moved = torch.minimum((then - now).abs(), (x_cf[:, self.numbers] - now).abs())
-            found[:, self.numbers] = torch.where(moved <= self._step.to(x.dtype) / 2, now, then)
+            found[:, self.numbers] = torch.where(moved <= self.step.to(x.dtype) / 2, now, then)
         return found
 
     def distinct(self, draws: Sequence[Tensor], x: Tensor, row: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,12 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
-from ..errors import DataError, between, one_of, whole
+from ..errors import DataError, Fault, between
 from ..explanation import Explanation
 from ..schema import Natural
 from ..task import Task
-from .base import BaseMethod, Outputs, RowsAsked, answered
-from .permitted import keeps
+from .base import BaseMethod, BatchSize, Count, Outputs, RowsAsked, Share, answered
+from .grid import keeps
 
 Form = Literal["knn", "epsilon", "kde"]
 Codes = NDArray[np.int64]
@@ -145,6 +145,11 @@ class Path:
     cost: float
 
 
+def _radius_faults(name: str, radius: float | None) -> list[Fault]:
+    return [] if radius is None else between(name, radius, 0, open_low=True)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class FACE(BaseMethod):
     """Find the cheapest path over training rows to one with the target class.
 
@@ -188,21 +193,13 @@ class FACE(BaseMethod):
 
     _learnt, reads_rules = "edges_", True
 
-    def __init__(
-        self,
-        *,
-        graph: Form = "knn",
-        neighbours: int = 50,
-        epsilon: float | None = None,
-        bandwidth: float | None = None,
-        probability: float = 0.5,
-        density: float = 0.05,
-        max_nodes: int = 5_000,
-        seed: int = 0,
-    ) -> None:
-        self.graph, self.neighbours, self.epsilon, self.bandwidth = graph, neighbours, epsilon, bandwidth
-        self.probability, self.density = probability, density
-        self.max_nodes, self.seed = max_nodes, seed
+    graph: Form = "knn"
+    neighbours: Count = 50
+    epsilon: Annotated[float | None, _radius_faults] = None
+    bandwidth: Annotated[float | None, _radius_faults] = None
+    probability: Share = 0.5
+    density: Share = 0.05
+    max_nodes: BatchSize = 5_000
 
     def fit(self, task: Task) -> Self:
         """Build the graph, and find the cheapest path from each node to an endpoint of each class."""
@@ -242,7 +239,7 @@ class FACE(BaseMethod):
 
     def path(self, position: int, rank: int = 1) -> pd.DataFrame:
         """Return the training rows on the path to an answer, by the row's position in the table explained last."""
-        self._check_asked(state="paths_")
+        self._check_state("paths_")
         return self.nodes_.iloc[list(self.paths_[position, rank].nodes)]
 
     def _drawn(self, task: Task) -> pd.DataFrame:
@@ -327,17 +324,6 @@ class FACE(BaseMethod):
         if not len(self.ends_[wanted]):
             return NO_END
         return NO_PATH if starts.indptr[row + 1] > starts.indptr[row] else NO_START
-
-    def _check(self) -> None:
-        wide = {"epsilon": self.epsilon, "bandwidth": self.bandwidth}
-        self._refuse(
-            one_of("graph", self.graph, ("knn", "epsilon", "kde")),
-            whole("neighbours", self.neighbours, 1),
-            *(between(name, value, 0, open_low=True) for name, value in wide.items() if value is not None),
-            between("probability", self.probability, 0, 1),
-            between("density", self.density, 0, 1),
-            whole("max_nodes", self.max_nodes, 2),
-        )
 
 
 def _followed(first: Codes, onwards: NDArray[np.int32]) -> list[tuple[int, ...]]:

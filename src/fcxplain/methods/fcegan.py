@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -21,66 +22,38 @@ from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Adam, TrainingLoop, descend
-from .base import BaseMethod, Outputs, RowsAsked, answered, asked
+from .base import BaseMethod, BatchSize, Count, Outputs, Positive, RowsAsked, Weight, answered, in_parts
 from .encoded import ColumnLayout, soft_rows
 
-Template = Any
-"""A list of names, a list of such lists, or a table of booleans."""
-Bools = NDArray[np.bool_]
+Template = Sequence[str] | Sequence[Sequence[str]]
 
 
-def read_template(template: Template | None, names: Sequence[str], rows: pd.DataFrame) -> Bools:
+def read_template(template: Template | None, names: Sequence[str], rows: int) -> NDArray[np.bool_]:
     """Whether each feature of each row may change, `rows x features`; with None all may."""
     if template is None:
-        return np.ones((len(rows), len(names)), dtype=bool)
-    if isinstance(template, pd.DataFrame):
-        return _of_table(template, names, rows)
-    if isinstance(template, str) or not isinstance(template, Sequence):
+        return np.ones((rows, len(names)), dtype=bool)
+    if not _is_list(template):
         raise DataError("", [Fault("template", f"is {template!r}", "Give a list of names, or one list per row.")])
-    if all(isinstance(name, str) for name in template):
-        return np.repeat(_of_lists([template], names), len(rows), axis=0)
-    _refuse([*_length(len(template), rows), *_no_lists(template)])
-    return _of_lists(template, names)
-
-
-def _of_table(table: pd.DataFrame, names: Sequence[str], rows: pd.DataFrame) -> Bools:
-    faults = [*_length(len(table), rows), *_unknown(list(table.columns), names)]
-    mixed = [name for name in table.columns if table[name].dtype != bool]
-    faults += [Fault(f"template: {name!r}", "has values other than True and False") for name in mixed]
-    by_place = table.index.equals(pd.RangeIndex(len(table)))
-    if not by_place and not table.index.equals(rows.index):
-        faults.append(Fault("template", "has other index labels than the rows", "Give it the index of the rows."))
-    _refuse(faults)
-    return np.asarray(table.reindex(columns=list(names), fill_value=False), dtype=bool)
-
-
-def _of_lists(lists: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
-    _refuse(_unknown(list(dict.fromkeys(name for one in lists for name in one)), names))
-    may = np.zeros((len(lists), len(names)), dtype=bool)
-    place = {name: i for i, name in enumerate(names)}
-    for line, one in zip(may, lists, strict=True):
-        line[[place[name] for name in one]] = True
-    return may
-
-
-def _length(given: int, rows: pd.DataFrame) -> list[Fault]:
-    if given == len(rows):
-        return []
-    return [Fault("template", f"has {given:,} lines for {len(rows):,} rows", "Give one per row, or one for all.")]
-
-
-def _no_lists(template: Sequence[object]) -> list[Fault]:
-    wrong = [i for i, one in enumerate(template) if isinstance(one, str) or not isinstance(one, Sequence)]
-    return [Fault(f"template, line {i}", f"is {template[i]!r}", "Give a list of names.") for i in wrong]
-
-
-def _unknown(given: Sequence[object], names: Sequence[str]) -> list[Fault]:
-    return [Fault(f"template: {n!r}", "is not a feature", did_you_mean(n, names)) for n in given if n not in names]
-
-
-def _refuse(faults: list[Fault]) -> None:
+    for_all = all(isinstance(name, str) for name in template)
+    lists: Sequence[Any] = [template] if for_all else template
+    faults = [
+        Fault(f"template, line {i}", f"is {one!r}", "Give a list of names.")
+        for i, one in enumerate(lists)
+        if not _is_list(one)
+    ]
+    if not for_all and len(lists) != rows:
+        problem = f"has {len(lists):,} lines for {rows:,} rows"
+        faults.insert(0, Fault("template", problem, "Give one per row, or one for all."))
+    given = dict.fromkeys(name for one in lists if _is_list(one) for name in one)
+    faults += [Fault(f"template: {n!r}", "is not a feature", did_you_mean(n, names)) for n in given if n not in names]
     if faults:
         raise DataError("this template cannot be used", faults)
+    may = np.array([[name in one for name in names] for one in lists], dtype=bool).reshape(len(lists), len(names))
+    return np.repeat(may, rows, axis=0) if for_all else may
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str)
 
 
 WIDTHS = (256, 256)
@@ -141,6 +114,12 @@ SMALLEST = 1e-20
 NOTHING_MAY_CHANGE = "its template allows no change of any feature that the schema and the rules allow to change"
 
 
+def _share_faults(name: str, shares: Any) -> list[Fault]:
+    pair = isinstance(shares, tuple | list) and len(shares) == 2
+    return [fault for share in (shares if pair else (shares,)) for fault in between(name, share, 0, 1)]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class FCEGAN(BaseMethod):
     """Return one draw of the generator per answer, with the features that the template fixes restored.
 
@@ -175,33 +154,24 @@ class FCEGAN(BaseMethod):
     | weights | divergence 1, classification 1 | the same; `fcxplain bench tune` searches for others |
     """
 
-    _learnt = "generator_"
-
-    def __init__(
-        self,
-        *,
-        noise: int = 128,
-        packing: int = 10,
-        temperature: float = 0.2,
-        penalty: float = 10.0,
-        divergence: float = 1.0,
-        classification: float = 1.0,
-        template_shares: tuple[float, float] = (0.1, 1.0),
-        steps: int = 2000,
-        batch: int = 300,
-        learning_rate: float = 2e-4,
-        seed: int = 0,
-    ) -> None:
-        self.noise, self.packing, self.temperature, self.penalty = noise, packing, temperature, penalty
-        self.divergence, self.classification, self.template_shares = divergence, classification, template_shares
-        self.steps, self.batch, self.learning_rate = steps, batch, learning_rate
-        self.seed = seed
+    noise: Count = 128
+    packing: Count = 10
+    temperature: Positive = 0.2
+    penalty: Weight = 10.0
+    divergence: Weight = 1.0
+    classification: Weight = 1.0
+    template_shares: Annotated[tuple[float, float], _share_faults] = (0.1, 1.0)
+    steps: Count = 2000
+    batch: BatchSize = 300
+    learning_rate: Positive = 2e-4
 
     def fit(self, task: Task) -> Self:
         """Train generator and critic against each other."""
-        self._check()
+        sizes_hold = not whole("packing", self.packing, 1) and not whole("batch", self.batch, 2)
+        uneven = Fault("batch", f"is {self.batch}", f"Give a multiple of packing, {self.packing}.")
+        self._check(*[uneven] * bool(sizes_hold and self.batch % self.packing))
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
-        self.columns_, self.task_ = ColumnLayout(task), task
+        self.columns_ = ColumnLayout(task)
         generator = torch.Generator().manual_seed(self.seed)
         contest = Contest(self, task, generator)
         both = nn.ModuleList([contest.generator, contest.critic])
@@ -210,24 +180,21 @@ class FCEGAN(BaseMethod):
         if not np.isfinite(self.losses_[-1]):
             raise TrainingError(f"FCEGAN's loss is {self.losses_[-1]}. Lower the learning rate.")
         # In double precision, so that answers do not depend on the batch size.
-        self.generator_ = contest.generator.double().requires_grad_(False)
+        self.generator_, self.task_ = contest.generator.double().requires_grad_(False), task
         return self
 
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1, *, template: Template | None = None) -> Explanation:
         """Return the distinct ones of `k` draws for each row that does not have the target class.
 
-        `template` names the features that may change: one list for all rows, one list per row, or a table of booleans
-        with one line per row and one column per feature; features without a column may not change. By default, all
+        `template` names the features that may change: one list for all rows, or one list per row. By default, all
         features may change that the schema and the rules allow to change. A template never allows any other.
         """
-        self._check_asked(k)
-        chosen = read_template(template, self.task_.schema.names, rows)
-        question = asked(self.task_, rows)
+        question = self._asked(rows, k)
+        chosen = read_template(template, self.task_.schema.names, len(rows))
         may = torch.from_numpy(chosen[question.place]) & torch.tensor(question.layout.mutable)
         free = np.flatnonzero(may.any(dim=1).numpy())
-        parts = np.split(free, range(CHUNK, len(free), CHUNK))
-        drawn = [self._drawn(question, may, part, k) for part in parts]
+        drawn = [self._drawn(question, may, free[part], k) for part in in_parts(len(free), CHUNK)]
         x_cf, row = torch.cat([x for x, _ in drawn]), np.concatenate([r for _, r in drawn])
         stuck = np.setdiff1d(np.arange(len(question)), free)
         outputs = Outputs(x_cf, row, dict.fromkeys(stuck.tolist(), NOTHING_MAY_CHANGE), raw=x_cf)
@@ -246,30 +213,13 @@ class FCEGAN(BaseMethod):
             draws.append(self.generator_(x, may[part], y_target, normal[:, : self.noise], gumbel))
         return self.columns_.distinct(draws, x, part)
 
-    def _check(self) -> None:
-        shares, sizes = self.template_shares, [*whole("packing", self.packing, 1), *whole("batch", self.batch, 2)]
-        if not sizes and self.batch % self.packing:
-            sizes = [Fault("batch", f"is {self.batch}", f"Give a multiple of packing, {self.packing}.")]
-        pair = isinstance(shares, tuple | list) and len(shares) == 2
-        self._refuse(
-            sizes,
-            *(whole(name, getattr(self, name), 1) for name in ("noise", "steps")),
-            *(between("template_shares", share, 0, 1) for share in (shares if pair else (shares,))),
-            *(between(name, getattr(self, name), 0) for name in ("penalty", "divergence", "classification")),
-            *(between(name, getattr(self, name), 0, open_low=True) for name in ("temperature", "learning_rate")),
-        )
-
 
 class Contest:
     """Generator and critic in training. All randomness comes from one random number generator."""
 
     def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
-        self.method, self.random, self.columns, self.classifier = (
-            method,
-            random,
-            method.columns_,
-            method.surrogate_.module,
-        )
+        self.method, self.random = method, random
+        self.columns, self.classifier = method.columns_, method.surrogate_.module
         layout, self.dtype = self.columns.layout, task.encoder.dtype_
         predicted, wanted, met = task.answered(task.train)
         everyone, y = task.encoder.encode(task.train).float(), class_indices(task, predicted)

@@ -1,11 +1,15 @@
-"""Rows to explain as codes of the grid of legal values, and the predictions of the user's own model for candidates.
+"""Rows to explain as codes of the grid of legal values, the range that rules leave to each of their features, and the
+predictions of the user's own model for candidates.
 
 For methods that change tables rather than encoded columns. The code of a present value stands for exactly that value,
-even if it lies off the grid.
+even if it lies off the grid. A range, as in DiCE's `permitted_range` and CEILS's bounds, describes one feature. From a
+rule that links two counterfactual values, these methods get only what follows for each value alone: from "a higher
+degree takes time, and age never falls without one" just that age never falls.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,34 +21,69 @@ from torch import Tensor
 
 from ..classifier import differentiable
 from ..hashing import distinct
-from ..schema import Natural
+from ..region.boxes import FAR, BatchBoxes, Box
+from ..region.groups import grouped
+from ..rules import holds
+from ..schema import Feature, Natural
+from ..task import Task
 from .base import RowsAsked
-from .permitted import PermittedRange, keeps, ranges
 
 Codes = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
+class PermittedRange:
+    """The codes of one feature that rules leave to each row: from `low` to `high`, `n` each; for a category, `levels`.
+
+    An empty range has `low` above `high`. `levels` is a mask, `n x levels`.
+    """
+
+    low: Codes
+    high: Codes
+    levels: Bools | None = None
+
+
+def ranges(task: Task, natural: Natural) -> dict[str, PermittedRange]:
+    """The smallest range of each feature that contains all rows that satisfy the rules, for rows as natural columns."""
+    boxes = BatchBoxes(task.schema, natural)
+    found: dict[str, PermittedRange] = {}
+    for group in grouped(task.rules, task.frozen):
+        ways = [boxes.of(way) for way in group.ways]
+        found |= {name: _hull(task.schema[name], ways) for name in group.names}
+    return found
+
+
+def _hull(feature: Feature, ways: Sequence[Box]) -> PermittedRange:
+    """The values of a feature in at least one of the boxes that satisfy the rules."""
+    name = feature.name
+    if feature.is_category:
+        levels = np.any([way.levels[name] & way.open[:, None] for way in ways], axis=0)
+        last = np.full(len(levels), levels.shape[1] - 1, dtype=np.int64)
+        return PermittedRange(np.zeros_like(last), last, levels)
+    low = np.min([np.where(way.open, way.intervals[name].low, FAR) for way in ways], axis=0)
+    high = np.max([np.where(way.open, way.intervals[name].high, -FAR) for way in ways], axis=0)
+    return PermittedRange(low, high)
+
+
+def keeps(task: Task, before: Natural, after: Natural) -> Bools:
+    """Whether the rows `after` satisfy every rule of a task, given the rows `before`."""
+    return holds(task.rules, before, after) if task.rules else np.ones(len(after[task.schema.names[0]]), dtype=bool)
+
+
 class CodeGrid:
-    """The codes of the rows to explain, `n x features`. Candidates are lines of codes; `row` is the row of each."""
+    """The rows to explain as codes `now`, `n x features`. Candidates are lines of codes; `row` is the row of each.
 
-    question: RowsAsked
-    present: Natural
-    now: Codes
-    own: Codes
-    """The row's own number if a present value is off-grid, so that it shares no query with other rows; else -1."""
-    every_rule: bool = False
-    """Whether candidates that break a rule of the task are rejected."""
-    calls: int = 0
+    With `every_rule`, candidates that break a rule of the task are rejected. `calls` counts the queries.
+    """
 
-    @classmethod
-    def of(cls, question: RowsAsked, *, every_rule: bool = False) -> CodeGrid:
-        """The grid of some rows to explain."""
-        present, features = question.natural, tuple(question.task.schema)
-        now = np.stack([f.codes(present[f.name]) for f in features], axis=1)
-        on_grid = np.all([f.on_grid(present[f.name]) for f in features], axis=0)
-        return cls(question, present, now, np.where(on_grid, -1, np.arange(len(now))), every_rule)
+    def __init__(self, question: RowsAsked, *, every_rule: bool = False) -> None:
+        self.question, self.present, self.every_rule, self.calls = question, question.natural, every_rule, 0
+        features = tuple(question.task.schema)
+        self.now: Codes = np.stack([f.codes(self.present[f.name]) for f in features], axis=1)
+        on_grid = np.all([f.on_grid(self.present[f.name]) for f in features], axis=0)
+        # The row's own number if a present value is off-grid, so that it shares no query with other rows.
+        self.own: Codes = np.where(on_grid, -1, np.arange(len(self.now)))
 
     def __len__(self) -> int:
         return len(self.now)
@@ -86,11 +125,10 @@ class CodeGrid:
         self.calls += len(first)
         wanted = task.outcomes(self.question.wanted[self.question.place[row]])
         met = wanted.met(decided.probabilities, decided.choice)
-        return met & self._kept(row, codes) if self.every_rule else met
-
-    def _kept(self, row: Codes, codes: Codes) -> Bools:
+        if not self.every_rule:
+            return met
         before = {name: values[row] for name, values in self.present.items()}
-        return keeps(self.question.task, before, self.natural(row, codes))
+        return met & keeps(task, before, self.natural(row, codes))
 
 
 class Judge:
@@ -104,7 +142,7 @@ class Judge:
         task = question.task
         own = differentiable(task.classifier, task) if task.classifier.module is not None else None
         self.module = None if own is None or own.distilled else own.module
-        self.question, self.grid, self._asked = question, CodeGrid.of(question), 0
+        self.question, self.grid, self._asked = question, CodeGrid(question), 0
 
     @property
     def calls(self) -> int:

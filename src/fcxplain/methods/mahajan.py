@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..classifier import differentiable
-from ..errors import DataError, between, one_of, refuse, whole
+from ..errors import DataError, between, refuse
 from ..explanation import Explanation, Status
 from ..generator import view
 from ..generator.cvae import ConditionalVAE
@@ -26,7 +26,7 @@ from ..generator.training import TrainingRows
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import BaseMethod, Outputs, answered, asked
+from .base import BaseMethod, Count, Outputs, Positive, RowsAsked, answered, asked
 from .encoded import ColumnLayout
 
 Constraint = Literal["unary", "binary"]
@@ -57,6 +57,7 @@ PUBLISHED = {"unary": MahajanWeights(0.764, 29.0, 192.0), "binary": MahajanWeigh
 SCHEDULE = Schedule(epochs=25, batch=2048, learning_rate=1e-2, weight_decay=1e-2, steps=250)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Mahajan(BaseMethod):
     """Return one draw of a conditional VAE per answer, whether or not it passes the checks, as in the paper.
 
@@ -100,22 +101,14 @@ class Mahajan(BaseMethod):
 
     _learnt, reads_rules = "network_", True
 
-    def __init__(
-        self,
-        *,
-        constraint: Constraint = "unary",
-        weights: MahajanWeights | None = None,
-        slope: float = 10.0,
-        number_unit: NumberUnit = "own",
-        architecture: Architecture = ARCHITECTURE,
-        draws: int = 50,
-        schedule: Schedule = SCHEDULE,
-        restarts: int = 1,
-        seed: int = 0,
-    ) -> None:
-        self.constraint, self.weights, self.slope, self.number_unit = constraint, weights, slope, number_unit
-        self.architecture, self.draws, self.schedule = architecture, draws, schedule
-        self.restarts, self.seed = restarts, seed
+    constraint: Constraint = "unary"
+    weights: MahajanWeights | None = None
+    slope: Positive = 10.0
+    number_unit: NumberUnit = "own"
+    architecture: Architecture = ARCHITECTURE
+    draws: Count = 50
+    schedule: Schedule = SCHEDULE
+    restarts: Count = 1
 
     def fit(self, task: Task) -> Self:
         """Train on the training rows that do not have the target class."""
@@ -132,20 +125,12 @@ class Mahajan(BaseMethod):
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Return the distinct ones of `k` draws for each row that does not have the target class."""
-        self._check_asked(k)
-        return self._drawn(self.network_, rows, k)
+        question = self._asked(rows, k)
+        return self._drawn(self.network_, question, k)
 
     @property
     def _name(self) -> str:
         return f"Mahajan {self.constraint}"
-
-    def _check(self) -> None:
-        self._refuse(
-            one_of("constraint", self.constraint, get_args(Constraint)),
-            between("slope", self.slope, 0, open_low=True),
-            one_of("number_unit", self.number_unit, get_args(NumberUnit)),
-            *(whole(name, getattr(self, name), 1) for name in ("draws", "restarts")),
-        )
 
     def _trained(self, rows: TrainingRows, seed: int) -> tuple[ConditionalVAE, list[float]]:
         """Train a network; return it with its loss in each epoch."""
@@ -166,12 +151,11 @@ class Mahajan(BaseMethod):
     def _verified(self, network: ConditionalVAE) -> int:
         """The number of verified answers for the first training rows that need one."""
         table = self.task_.train[self.task_.refused(self.task_.train)].head(COMPARED)
-        return int((self._drawn(network, table, 1).row_status == Status.VERIFIED).sum())
+        return int((self._drawn(network, asked(self.task_, table), 1).row_status == Status.VERIFIED).sum())
 
     @torch.no_grad()
-    def _drawn(self, network: ConditionalVAE, rows: pd.DataFrame, k: int) -> Explanation:
+    def _drawn(self, network: ConditionalVAE, question: RowsAsked, k: int) -> Explanation:
         """Draw answers in double precision, so that after rounding they do not depend on the batch size."""
-        question = asked(self.task_, rows)
         exact, columns = copy.deepcopy(network).double().eval(), ColumnLayout(self.task_)
         codes, x = self.task_.encoder.codes(question.rows), question.x.double()
         noise = [torch.from_numpy(row_noise(codes, network.architecture.latent, self.seed, d)) for d in range(k)]

@@ -7,8 +7,9 @@ post-hoc form explains an existing model. It needs no gradients.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -19,14 +20,14 @@ from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from ..classifier import differentiable
 from ..classifier.networks import seeded_linear
-from ..errors import DataError, Fault, between, one_of, some, whole
+from ..errors import DataError, Fault, some
 from ..explanation import Explanation
 from ..generator.losses import kl
 from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import BaseMethod, Outputs, RowsAsked, answered
+from .base import BaseMethod, BatchSize, Count, Outputs, Positive, RowsAsked, Weight, answered, in_parts, width_faults
 from .encoded import ColumnLayout, soft_rows
 
 Form = Literal["post-hoc", "joint"]
@@ -37,6 +38,12 @@ SMALLEST_VARIANCE = 1e-6
 SURE = 1e-6
 
 
+def _pair_faults(name: str, widths: Any) -> list[Fault]:
+    two = isinstance(widths, tuple | list) and len(widths) == 2 and not width_faults(name, widths)
+    return [] if two else [Fault(name, f"is {widths!r}", "Give two widths of 1 or more.")]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class VCNet(BaseMethod):
     """Decode a row's latent mean under the target class, and return it whether or not it passes the checks.
 
@@ -72,25 +79,15 @@ class VCNet(BaseMethod):
     | schedule | 176 epochs at 0.0000114 | 6,000 batches at 0.001; `fcxplain bench tune` searches for others |
     """
 
-    _learnt = "network_"
-
-    def __init__(
-        self,
-        *,
-        form: Form = "post-hoc",
-        immutable: bool = True,
-        hidden: tuple[int, int] = (304, 152),
-        latent: int = 19,
-        beta: float = 0.112,
-        classification: float = 0.93,
-        steps: int = 6000,
-        batch: int = 91,
-        learning_rate: float = 1e-3,
-        seed: int = 0,
-    ) -> None:
-        self.form, self.immutable, self.hidden, self.latent = form, immutable, hidden, latent
-        self.beta, self.classification = beta, classification
-        self.steps, self.batch, self.learning_rate, self.seed = steps, batch, learning_rate, seed
+    form: Form = "post-hoc"
+    immutable: bool = True
+    hidden: Annotated[tuple[int, int], _pair_faults] = (304, 152)
+    latent: Count = 19
+    beta: Weight = 0.112
+    classification: Weight = 0.93
+    steps: Count = 6000
+    batch: BatchSize = 91
+    learning_rate: Positive = 1e-3
 
     def fit(self, task: Task) -> Self:
         """Train the network, and the predictor of the joint form, on all training rows."""
@@ -106,23 +103,24 @@ class VCNet(BaseMethod):
             generator,
         )
         # In double precision, so that answers do not depend on the batch size.
-        self.network_, self.task_ = network.double().requires_grad_(False), task
+        self.network_ = network.double().requires_grad_(False)
         self.surrogate_ = None if task.classifier.module is None else differentiable(task.classifier, task)
+        self.task_ = task
         return self
 
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Return at most `k` answers for each row that does not have the target class."""
         question = self._asked(rows, k)
-        parts = np.split(np.arange(len(question)), range(CHUNK, len(question), CHUNK))
-        found = [self._decoded(question, part, k) for part in parts]
+        everyone = np.arange(len(question))
+        found = [self._decoded(question, everyone[part], k) for part in in_parts(len(question), CHUNK)]
         raw, row = torch.cat([x for x, _ in found]), np.concatenate([r for _, r in found])
         return answered(question, Outputs(raw, row, raw=raw), "VCNet", self.surrogate_)
 
     @torch.no_grad()
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """Predict the classes of rows with the joint form's own predictor, for which its answers are made."""
-        self._check_asked()
+        self._check_state("network_")
         if self.network_.predictor is None:
             raise DataError("the post-hoc form of VCNet has no predictor; use the task's model")
         place = self.network_.predicted(self.task_.encoder.encode(rows).double()).argmax(dim=1)
@@ -153,19 +151,6 @@ class VCNet(BaseMethod):
         p = network.decode(z, x, given).clamp(SURE, 1 - SURE)
         missed = -(x * p.log() + (1 - x) * (1 - p).log())[:, network.rebuilt].sum(dim=1).mean()
         return missed + self.beta * kl(mean, variance) + self.classification * wrong
-
-    def _check(self) -> None:
-        hidden = self.hidden
-        two = isinstance(hidden, tuple | list) and len(hidden) == 2 and not any(whole("hidden", w, 1) for w in hidden)
-        self._refuse(
-            one_of("form", self.form, get_args(Form)),
-            one_of("immutable", self.immutable, (False, True)),
-            [] if two else [Fault("hidden", f"is {hidden!r}", "Give two widths of 1 or more.")],
-            *(whole(name, getattr(self, name), 1) for name in ("latent", "steps")),
-            *(between(name, getattr(self, name), 0) for name in ("beta", "classification")),
-            whole("batch", self.batch, 2),
-            between("learning_rate", self.learning_rate, 0, open_low=True),
-        )
 
 
 class VcnetNetwork(nn.Module):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import Fault, FormatError, TrainingError, some
+from ..errors import Fault, FormatError, some
 from ..generator.training import Callback, Training
 from ..training_loop import ADAM
 from .container import Saved, check_target, is_there, read, write
@@ -24,16 +24,14 @@ _ANEW = "Remove this checkpoint to start again."
 
 
 class Checkpoint(Callback):
-    """Saves the state of a training after every `every` epochs, and always after the last.
+    """Saves the state of a training after every epoch.
 
     Another run's checkpoint in the same folder is refused before training begins. A checkpoint of the same run is
     replaced: call `resume` first to continue from it.
     """
 
-    def __init__(self, folder: str | Path, *, identity: str, every: int = 1) -> None:
-        if every < 1:
-            raise TrainingError(f"every: {every} is not a number of epochs between checkpoints. Give 1 or more.")
-        self.folder, self.identity, self.every = Path(folder), identity, every
+    def __init__(self, folder: str | Path, *, identity: str) -> None:
+        self.folder, self.identity = Path(folder), identity
 
     def on_train_begin(self, training: Training) -> None:
         """Refuse a folder that cannot be used before the first epoch, not after it."""
@@ -42,11 +40,10 @@ class Checkpoint(Callback):
             _read(training, self.folder, self.identity)
 
     def on_epoch_end(self, training: Training) -> None:
-        """Save, if it is time."""
-        if training.is_done or training.epoch % self.every == 0:
-            content, tensors = _flat(training.state())
-            content = {"identity": self.identity, **content}
-            write(self.folder, KIND, content, tensors, overwrite=True, non_finite=tensors)
+        """Save."""
+        content, tensors = _flat(training.state())
+        content = {"identity": self.identity, **content}
+        write(self.folder, KIND, content, tensors, overwrite=True, non_finite=tensors)
 
 
 def resume(training: Training, folder: str | Path, identity: str) -> bool:
@@ -87,9 +84,9 @@ def _flat(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     for index, moments in state["optimiser"]["state"].items():
         tensors |= {f"optimiser.{index}.{key}": moments[key] for key in moments}
     content = {
-        "best_loss": _text(state["best_loss"]),
+        "best_loss": _written(state["best_loss"]),
         "waited": state["waited"],
-        "history": [{k: _texts(v) if isinstance(v, dict) else v for k, v in line.items()} for line in state["history"]],
+        "history": _written(state["history"]),
         "optimiser": state["optimiser"]["param_groups"],
     }
     return content, tensors
@@ -107,7 +104,8 @@ def _state(content: Mapping[str, Any], tensors: Mapping[str, Tensor], training: 
         "best_loss": float(content["best_loss"]),
         "waited": content["waited"],
         "history": [
-            {"number": line["number"], "train": _floats(line["train"]), "validation": _floats(line["validation"])}
+            {"number": line["number"]}
+            | {part: {term: float(v) for term, v in line[part].items()} for part in ("train", "validation")}
             for line in content["history"]
         ],
     }
@@ -122,17 +120,13 @@ def _groups(saved: list[dict[str, Any]], training: Training) -> list[dict[str, A
     ]
 
 
-def _text(value: float) -> float | str:
-    """A float for JSON; non-finite values as text that `float` reads."""
+def _written(value: Any) -> Any:
+    """Numbers for JSON; those that are not finite as text that `float` reads."""
+    if isinstance(value, dict):
+        return {name: _written(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_written(inner) for inner in value]
     return value if math.isfinite(value) else str(value)
-
-
-def _texts(values: Mapping[str, float]) -> dict[str, float | str]:
-    return {name: _text(value) for name, value in values.items()}
-
-
-def _floats(values: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items()}
 
 
 def _is_number(value: object) -> bool:

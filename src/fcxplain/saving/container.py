@@ -176,11 +176,10 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Saved:
-    """The content of a folder: plain data, tensors by name (as arrays), and its path."""
+    """The content of a folder: plain data, and tensors by name (as arrays)."""
 
     content: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
-    path: Path
 
 
 def write(
@@ -318,12 +317,13 @@ def _steady(path: Path, kind: str, non_finite: Collection[str]) -> Saved:
                 raise
     if source != path:
         logger.warning("%s: a save was interrupted or is in progress; reading the previous one from %s", path, source)
-    return Saved(saved.content, saved.tensors, path)
+    return saved
 
 
 def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     if not os.path.lexists(source):
-        fault = Fault(str(source), "does not exist", _meant(source))
+        there = [found.parent.name for found in source.parent.glob(f"*/{MANIFEST}")]
+        fault = Fault(str(source), "does not exist", did_you_mean(source.name, there) or "Check the path.")
         raise also(FormatError, FileNotFoundError)("", [fault])
     if not source.is_dir():
         raise refusal(source, f"is a file; a saved {kind} is a folder", "Give the folder.")
@@ -331,18 +331,14 @@ def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     if not entries.get(MANIFEST):
         raise refusal(source, f"is not a saved {kind}: it has no {MANIFEST}", "Check the path.")
     place = source / MANIFEST
-    manifest = check(parse(_contents(place, LARGEST), place), place, kind)
+    manifest = parse(_contents(place, LARGEST), place)
+    check(manifest, place, kind)
     missing = [] if WEIGHTS in entries else [Fault(str(source / WEIGHTS), "is missing", AGAIN)]
     if faults := [*_foreign(source, entries), *missing]:
         raise FormatError("the saved folder is damaged", faults)
-    data = _weights(source / WEIGHTS, manifest.size, manifest.sha256)
-    return Saved(manifest.content, unpack(data, source / WEIGHTS, non_finite), source)
-
-
-def _meant(path: Path) -> str:
-    """A hint at a saved folder next to it with a similar name."""
-    there = [found.parent.name for found in path.parent.glob(f"*/{MANIFEST}")]
-    return did_you_mean(path.name, there) or "Check the path."
+    file = manifest["files"][WEIGHTS]
+    data = _weights(source / WEIGHTS, file["bytes"], file["sha256"])
+    return Saved(manifest["content"], unpack(data, source / WEIGHTS, non_finite))
 
 
 def _weights(path: Path, size: int, sha256: str) -> bytes:

@@ -6,10 +6,9 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Numbers: TypeAlias = "Tensor | NDArray[Any]"
+Kind = TypeVar("Kind")
 # Raise it when an older version would misread what is written now. A higher number is refused with the advice to
 # upgrade; `check` then has to say how lower ones are read.
 FORMAT = 1
@@ -35,15 +35,6 @@ AGAIN = "Restore the folder from a copy, or save it again."
 _KEYS = {"format": int, "kind": str, "fcxplain": str, "torch": str, "files": dict, "content": dict, "sha256": str}
 _FILE_KEYS = {"sha256": str, "bytes": int}
 _WORDS = {int: "a whole number", str: "text", dict: "an object"}
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """A valid manifest: the data of its kind, and the size and hash of the weights."""
-
-    content: dict[str, Any]
-    size: int
-    sha256: str
 
 
 def refusal(path: Path, problem: str, remedy: str = AGAIN) -> FormatError:
@@ -97,7 +88,7 @@ def parse(data: bytes, path: Path) -> dict[str, Any]:
     return found
 
 
-def check(found: dict[str, Any], path: Path, kind: str) -> Manifest:
+def check(found: dict[str, Any], path: Path, kind: str) -> None:
     """Check a parsed manifest: the right kind, nothing missing, added or changed since it was written."""
     _check_format(found["format"], path)
     faults = _wrong_keys(found, _KEYS, str(path))
@@ -107,8 +98,6 @@ def check(found: dict[str, Any], path: Path, kind: str) -> Manifest:
         raise FormatError("the saved folder is damaged", faults)
     if found["kind"] != kind:
         raise refusal(path, f"is a saved {some([found['kind']])}, not a {kind!r}", f"Give the folder of a {kind}.")
-    file = found["files"][WEIGHTS]
-    return Manifest(found["content"], file["bytes"], file["sha256"])
 
 
 def _check_format(number: object, path: Path) -> None:
@@ -222,6 +211,6 @@ def _array(tensor: Numbers) -> NDArray[Any]:
     return tensor.numpy(force=True) if is_tensor(tensor) else np.asarray(tensor)
 
 
-def below(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def below(tensors: Mapping[str, Kind], prefix: str) -> dict[str, Kind]:
     """The tensors whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

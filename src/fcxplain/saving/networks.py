@@ -41,7 +41,7 @@ def rebuilt(names: Any, arrays: Mapping[str, NDArray[Any]], prefix: str) -> nn.S
     tensors = {name: torch.from_numpy(array) for name, array in below(arrays, f"{prefix}.").items()}
     if not isinstance(names, list) or not 0 < len(names) <= LARGEST:
         raise FormatError(f"{prefix} is not a list of layers")
-    layers = [_layer(name, _of_layer(tensors, i), f"{prefix}.{i}") for i, name in enumerate(names)]
+    layers = [_layer(name, below(tensors, f"{i}."), f"{prefix}.{i}") for i, name in enumerate(names)]
     return nn.Sequential(*layers).eval().requires_grad_(False)
 
 
@@ -51,11 +51,6 @@ def _layers(module: nn.Module) -> Iterator[nn.Module]:
             yield from _layers(part)
     else:
         yield module
-
-
-def _of_layer(tensors: Mapping[str, Tensor], layer: int) -> dict[str, Tensor]:
-    start = f"{layer}."
-    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 
 def _layer(name: Any, own: dict[str, Tensor], place: str) -> nn.Module:

@@ -55,7 +55,8 @@ class RowFile:
         self.text: TextRows | None = None
         self.starts, self.levels = [0], list[Any]()
         """Where reading can begin, and the levels of the labels: names of columns, or ranges of numbers."""
-        if _is_parquet(self.place):
+        remote = self.place.name.lower().endswith((".parquet", ".pq"))
+        if remote if self.place.local is None else is_parquet(self.place.local):
             with reading_parquet(self.path):
                 layout = self._parquet()
         else:
@@ -164,12 +165,6 @@ class RowFile:
         return pd.DataFrame(columns, table.index).set_axis(index, axis=0)
 
 
-def _is_parquet(place: Place) -> bool:
-    if place.local is not None:
-        return is_parquet(place.local)
-    return place.name.lower().endswith((".parquet", ".pq"))
-
-
 def _cut(table: Any, start: int, stop: int) -> Any:
     return table.slice(start, stop - start) if isinstance(table, pa.Table) else table.iloc[start:stop]
 
@@ -221,11 +216,11 @@ class RowFiles:
         self._number()
 
     def _number(self) -> None:
-        ranges = [_counted(file) for file in self.files if file.total]
-        if any(found is None for found in ranges):
+        filled = [file for file in self.files if file.total]
+        if not all(len(file.levels) == 1 and isinstance(file.levels[0], dict) for file in filled):
             return
-        known = [found for found in ranges if found is not None]
-        if all(a.name == b.name and 0 < a.step == b.step and a.stop <= b.start for a, b in pairwise(known)):
+        ranges = [_range(file.levels[0], 0, file.total) for file in filled]
+        if all(a.name == b.name and 0 < a.step == b.step and a.stop <= b.start for a, b in pairwise(ranges)):
             return
         before = 0
         for file in self.files:
@@ -274,12 +269,6 @@ class SliceReader:
             file = RowFile(piece.address, self.task, self.index, strict=self.strict, first=piece.first)
             self._last = key, file
         return self._last[1]
-
-
-def _counted(file: RowFile) -> pd.RangeIndex | None:
-    """The row numbers of a file, if its labels are numbers in sequence."""
-    level = file.levels[0] if len(file.levels) == 1 else None
-    return _range(level, 0, file.total) if isinstance(level, dict) else None
 
 
 def _indexed(levels: Sequence[pd.Index]) -> pd.Index:

@@ -126,9 +126,8 @@ class Streamed:
     failed: Mapping[str, str]
 
     def __repr__(self) -> str:
-        counted = ", ".join(f"{count:,} {status}" for status, count in sorted(self.counts.items()))
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        return f"Streamed to {self.path}: {self.rows:,} rows ({counted}){failed}"
+        return f"Streamed to {self.path}: {self.rows:,} rows ({_counted(self.counts)}){failed}"
 
     def first_rows(self, task: Task, status: str, most: int) -> list[object]:
         """The labels of the first rows with this status. Reads the answers in batches.
@@ -173,6 +172,10 @@ class Streamed:
         return read_answers(self.path, task)
 
 
+def _counted(statuses: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
+
+
 def chunk_for(task: Task, *, stays: bool = False) -> int:
     """The default number of rows per partition; fewer if the model is expensive to query, unless its file `stays`."""
     return EXPENSIVE if task.classifier.module is None and not stays else CHUNK
@@ -196,22 +199,12 @@ def stream(
 ) -> Streamed:
     """Explain the rows of parquet or CSV files, partition by partition, and write the answers as parquet.
 
-    explain: answers for some rows; the answers for a row must not depend on the other rows.
-    source: a file, a folder, a glob, or an fsspec address. Rows are numbered across all files, in the order of their
-        names.
-    target: a folder for parts and their manifest, or a file, which is written when all parts are complete; until then
-        they are in the folder `<target>.parts`. A second run with the same target is refused while the first runs.
-    identity: a fingerprint of the model and of all options. An interrupted run is resumed only if this and the size of
-        partitions are the same; parts whose rows have changed are made again.
-    chunk: rows per partition; 20,000, or 1,000 if the model is not a network and answers go to a file.
-    overwrite: discard what an earlier run has left.
-    index: the column that labels the rows, such as an identifier.
-    key: secret bytes for the digest; see `Explanation.to_parquet`.
-    strict: check every row against the schema before the first is explained.
-    on_progress: called for rows that are done, and after each partition. Rows that an earlier run has answered form a
-        stage of their own (`progress.FOUND`), and a note says that the run is resumed.
-    options: the options, for the manifest.
-    mapped: how partitions are explained, if not one after the other in this process.
+    The answers that `explain` gives for a row must not depend on the other rows. `identity` is a fingerprint of the
+    model and of all options: an interrupted run is resumed only if this and the size of partitions are the same; parts
+    whose rows have changed are made again. Until all parts of a target that is a file are complete, they are in the
+    folder `<target>.parts`. A second run with the same target is refused while the first runs. `options` go to the
+    manifest; `mapped` is how partitions are explained, if not one after the other in this process. For the others, see
+    `FCx.explain_file`.
     """
     chunk = chunk_for(task, stays=is_folder(target)) if chunk is None else chunk
     if chunk < 1:
@@ -226,7 +219,8 @@ def stream(
         partitions = list(_partitions(rows, folder_of(target).whole, chunk, needed=not is_folder(target)))
         if rows.failed and not is_folder(target):
             raise DataError("; ".join(rows.failed.values()))
-        about = {"chunk": chunk, "options": dict(options or {}), "sources": _sources(rows)}
+        sources = [{"address": file.place.whole, "rows": file.total} for file in rows.files]
+        about = {"chunk": chunk, "options": dict(options or {}), "sources": sources}
         about |= {"partitions": [partition.identity for partition in partitions]}
         with PartFolder(target, whole, about, overwrite=overwrite) as folder:
             folder.take_over(partitions)
@@ -239,30 +233,6 @@ def _partitions(rows: RowFiles, folder: str, chunk: int, *, needed: bool) -> Ite
         known = [(identities[s.address], s.start, s.stop, s.first) for s in slices]
         count = sum(s.stop - s.start for s in slices)
         yield Partition(number, folder, count, slices, fingerprint(known), needed)
-
-
-def _sources(rows: RowFiles) -> list[dict[str, Any]]:
-    return [{"address": file.place.whole, "rows": file.total} for file in rows.files]
-
-
-class _Report:
-    """Reports rows within partitions, and finished partitions with their statuses."""
-
-    def __init__(self, total: int, on_progress: OnProgress, done: int, counts: Counter[str]) -> None:
-        self.total, self.on_progress, self.done, self.counts = total, on_progress, done, counts
-        self.rows = RowCount(total, on_progress, done)
-
-    def within(self, event: Progress) -> None:
-        """Report rows of a partition that are done."""
-        self.rows.tell(event)
-
-    def add(self, part: Part, words: str) -> None:
-        """Report a finished partition."""
-        self.done += part.rows
-        self.counts.update({"failed": part.rows} if part.failure else part.about["counts"])
-        self.rows = RowCount(self.total, self.on_progress, self.done)
-        statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(self.counts.items()))
-        self.on_progress(Progress(EXPLAINING, self.done, self.total, detail="; ".join(filter(None, (statuses, words)))))
 
 
 def _explained(
@@ -286,12 +256,15 @@ def _explained(
             is_first = sorted(folder.parts) == list(range(len(folder.parts)))
             begin = f"resuming after row {done:,}: the answers before it" if is_first else f"resuming: {done:,} answers"
             on_progress(Progress(EXPLAINING, done, total, f"{begin} are kept from the interrupted run"))
-    report = _Report(total, on_progress, done, counts)
-    if left:
-        with closing(mapped(left, report.within)) as parts:
+        within = RowCount(total, on_progress, done)
+        with closing(mapped(left, lambda event: within.tell(event))) as parts:
             for part in parts:
                 folder.add(part)
-                report.add(part, mapped.words)
+                done += part.rows
+                counts.update({"failed": part.rows} if part.failure else part.about["counts"])
+                within = RowCount(total, on_progress, done)
+                detail = "; ".join(filter(None, (_counted(counts), mapped.words)))
+                on_progress(Progress(EXPLAINING, done, total, detail=detail))
     folder.failed |= rows.failed
     if not folder.parts:
         raise DataError("; ".join(folder.failed.values()))

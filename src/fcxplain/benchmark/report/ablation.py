@@ -16,6 +16,7 @@ from .summary import Runs, Setup, Summary, figures_csv, grouped, runs_of, seeds_
 
 MEASURES = measures("ablation")
 SECONDS = "seconds_per_epoch"
+CURVES = ("seed", "epochs", "training loss, first epoch", "last", "validation loss, first epoch", "best", "last")
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,14 @@ def _section(run: StudyRuns, pictures: Sequence[str]) -> str:
     explained = span(r.explaining.rows for r in run.results if r.explaining)
     trained = span(r.fitting.rows for r in run.results if r.fitting)
     sizes = f"{seeds_of(run.results)}; {trained} rows trained on, {explained} explained."
-    tables = _curves(run) if run.study.history else _table(run)
+    tables = table(CURVES, map(_curve, run.results)) if run.study.history else _table(run)
     shown = [f"![{run.study.title}: {run.title}]({run.slug}.svg)\n"] if run.slug in pictures else []
     return "\n".join([f"#### {run.title}\n\n{sizes}\n", tables, *_robustness(run), *shown])
 
 
 def _table(run: StudyRuns) -> str:
-    head, lines = [run.study.axis or run.study.title.lower()], [[_point_name(run, point)] for point in run.points]
+    head, names = [run.study.axis or run.study.title.lower()], [point.point for point in run.points]
+    lines = [[f"**{name}** (the paper's choice)" if name in run.chosen else name] for name in names]
     for name in run.study.figures:
         found, words = [point.of(name) for point in run.points], MEASURES[name].words
         in_paper = any(one.paper is not None for one in found)
@@ -93,10 +95,6 @@ def _table(run: StudyRuns) -> str:
             line += [ours if name != SECONDS or one.mean is None else f"{one.mean:.3g}"]
             line += [*[number(one.paper)] * in_paper, *[difference] * (in_paper and name != SECONDS)]
     return table(head, lines)
-
-
-def _point_name(run: StudyRuns, point: Runs) -> str:
-    return f"**{point.point}** (the paper's choice)" if point.point in run.chosen else point.point
 
 
 def _robustness(run: StudyRuns) -> list[str]:
@@ -113,19 +111,13 @@ def _robustness(run: StudyRuns) -> list[str]:
     return [f"Over the {len(run.points)} levels, mean ± deviation of their means.{theirs}\n", "".join(lines)]
 
 
-def _curves(run: StudyRuns) -> str:
-    """The total loss at the start, at its best and at the end."""
-    head = ("seed", "epochs", "training loss, first epoch", "last", "validation loss, first epoch", "best", "last")
-    return table(head, [_curve(result) for result in run.results])
-
-
 def _curve(result: Result) -> tuple[str, ...]:
+    """The total loss at the start, at its best and at the end."""
     history = history_of(result)
     if not history.epochs:
         return (str(result.job.seed), "failed", *[""] * 5)
     train, held = (history.curve("total", part) for part in ("train", "validation"))
-    best = history.best
-    lowest = f"{number(min(held))} (epoch {best.number})" if best else ""
+    lowest = f"{number(min(held))} (epoch {history.best.number})" if history.best else ""
     ends = number(train[0]), number(train[-1]), number(held[0]), lowest, number(held[-1])
     return (str(result.job.seed), str(len(train)), *ends)
 

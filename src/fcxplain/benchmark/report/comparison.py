@@ -9,7 +9,7 @@ from ...classifier.training import KINDS
 from ..plan import METHODS, takes_rules
 from . import published, reproduction
 from .markdown import legend, measures, number, table
-from .summary import Runs, Setup, Summary, grouped, place, sizes_of
+from .summary import Runs, Setup, grouped, place, sizes_of
 
 ENOUGH = 95.0
 OURS = "fcx"
@@ -69,8 +69,8 @@ def page(runs: Sequence[Runs], pictures: Sequence[str] = ()) -> str:
     for setup, here in grouped(groups, lambda group: group.setup).items():
         results = [result for group in here for run in group.runs.values() for result in run.results]
         parts += [f"### {setup.title}\n", sizes_of(results)]
-        if picture_name(setup) in pictures:
-            parts.append(f"![Success against changes and speed, {setup.title}]({picture_name(setup)}.svg)\n")
+        if setup.picture in pictures:
+            parts.append(f"![Success against changes and speed, {setup.title}]({setup.picture}.svg)\n")
         parts += [
             f"#### {group.rules} rules, {TOLD[group.given]}\n\n{_table(list(group.runs.values()))}" for group in here
         ]
@@ -79,32 +79,27 @@ def page(runs: Sequence[Runs], pictures: Sequence[str] = ()) -> str:
     return "\n".join([*parts, "## Against the paper's rows\n", _against_paper(groups)])
 
 
-def picture_name(setup: Setup) -> str:
-    """The file stem of a data set's picture."""
-    return f"methods-{setup.slug}"
-
-
 def _table(runs: Sequence[Runs]) -> str:
     """A table with one line per method, and the paper's figures below it."""
     shown = [m for m in measures("methods").values() if any(run.of(m.figure).values for run in runs)]
     lines: list[tuple[str, ...]] = []
     for run in runs:
-        lines.append((run.label, *(_known(run.of(m.figure), m.digits) for m in shown)))
+        found = ((run.of(m.figure), m.digits) for m in shown)
+        lines.append((run.label, *(one.spread(digits) if one.values else "" for one, digits in found)))
         paper = [number(run.published(run.method, m.paper), digits=m.digits) for m in shown]
         lines += [("*paper*", *paper)] if any(paper) else []
     return table(("method", *(m.words for m in shown)), lines)
 
 
-def _known(found: Summary, digits: int) -> str:
-    return "" if found.mean is None else found.spread(digits)
+def _listed(lines: Iterable[str]) -> str:
+    return "".join(f"- {line}\n" for line in lines) or "In none of these tables.\n"
 
 
 def not_ahead(groups: Sequence[Beside]) -> str:
     """List where another method has more success than the default FCx, or fewer changes with enough success."""
     if not any(group.others for group in groups):
         return "No other method has been run yet: `fcxplain bench run --methods all`.\n"
-    said = [line for group in groups for line in _ahead_of_us(group)]
-    return "".join(f"- {line}\n" for line in said) if said else "In none of these tables.\n"
+    return _listed(line for group in groups for line in _ahead_of_us(group))
 
 
 def _ahead_of_us(group: Beside) -> Iterator[str]:
@@ -122,8 +117,8 @@ def _ahead_of_us(group: Beside) -> Iterator[str]:
 
 def below_paper(groups: Sequence[Beside]) -> str:
     """List where a method other than ours scores lower here than in the paper, measured as in its authors' code."""
-    said = [line for group in groups if group.given == "own" for run in group.others for line in _lags(group, run)]
-    return "".join(f"- {line}\n" for line in said) if said else "In none of these tables.\n"
+    own = [group for group in groups if group.given == "own"]
+    return _listed(line for group in own for run in group.others for line in _lags(group, run))
 
 
 def _lags(group: Beside, run: Runs) -> Iterator[str]:

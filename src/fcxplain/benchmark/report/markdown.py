@@ -45,6 +45,11 @@ def number(value: float | None, *, digits: int = 2, sign: str = "") -> str:
     return f"{value:{sign}.1e}" if abs(value) >= HUGE else f"{value + 0.0:{sign},.{digits}f}"
 
 
+def numbers(values: Iterable[float | None], digits: Iterable[int]) -> tuple[str, ...]:
+    """Numbers for a table, each with its number of digits."""
+    return tuple(number(value, digits=places) for value, places in zip(values, digits, strict=True))
+
+
 def span(values: Iterable[int | None]) -> str:
     """The range of counts, without those that are missing or 0."""
     found = sorted({value for value in values if value})

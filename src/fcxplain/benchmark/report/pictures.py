@@ -10,7 +10,6 @@ import pandas as pd
 
 from . import published
 from .ablation import StudyRuns, history_of
-from .comparison import picture_name
 from .reproduction import under_rules
 from .summary import Runs, Summary, grouped
 
@@ -44,18 +43,15 @@ def draw(runs: list[Runs], published_runs: list[Runs], studies: list[StudyRuns],
     """
     from ... import plots
 
-    drawn = [*_overview(published_runs), *(picture for study in studies for picture in _of_study(study))]
+    # Feasibility under each method's own rules.
+    found = {figure: [under_rules(run, figure) for run in published_runs] for figure in SHARES}
+    places: list[Line] = [{"group": run.setup.title, "item": run.title} for run in published_runs]
+    drawn = [*_bars(OVERVIEW, places, found, found["feasibility"])]
+    drawn += [picture for study in studies for picture in _of_study(study)]
     drawn += _methods(runs) if len(runs) > len(published_runs) else []
     for name, figure in drawn:
         plots.save(figure, folder / f"{name}.svg")
     return [folder / f"{name}.svg" for name, _ in drawn]
-
-
-def _overview(runs: list[Runs]) -> Drawn:
-    """Feasibility under each method's own rules."""
-    found = {figure: [under_rules(run, figure) for run in runs] for figure in SHARES}
-    places: list[Line] = [{"group": run.setup.title, "item": run.title} for run in runs]
-    yield from _bars(OVERVIEW, places, found, found["feasibility"])
 
 
 def _bars(name: str, places: list[Line], ours: dict[str, list[Summary]], paper: list[Summary], **more: Any) -> Drawn:
@@ -87,7 +83,7 @@ def _methods(runs: list[Runs]) -> Drawn:
         table = pd.DataFrame(lines).astype(dict.fromkeys(figures, float))
         if len(table) > 1 and table["success"].notna().any():
             how: dict[str, Any] = {"by": "rules", "logarithmic": SPEEDS, "own": DEFAULT, "title": setup.title}
-            yield picture_name(setup), plots.trade_off(table, y="success", xs=AGAINST, **how)
+            yield setup.picture, plots.trade_off(table, y="success", xs=AGAINST, **how)
 
 
 def _of_study(run: StudyRuns) -> Drawn:
@@ -103,13 +99,10 @@ def _of_study(run: StudyRuns) -> Drawn:
         places: list[Line] = [{"item": point.point} for point in run.points]
         yield from _bars(run.slug, places, found, found["feasibility_soft"], title=run.title)
     elif run.study.name == "hyperparameters":
-        yield from _studied(run, _schedules(run), x="learning rate", log_x=True, chosen=_rate(run))
+        chosen = run.known.learning_rate if run.known else None
+        yield from _studied(run, _schedules(run), x="learning rate", log_x=True, chosen=chosen)
     elif run.study.name in PANELS:
         yield from _against_numbers(run)
-
-
-def _rate(run: StudyRuns) -> float | None:
-    return run.known.learning_rate if run.known else None
 
 
 def _schedules(run: StudyRuns) -> list[Line]:

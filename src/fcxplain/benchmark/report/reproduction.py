@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from ..results import Result
 from . import published
 from .markdown import cell, legend, measures, number, table
 from .summary import Runs, Setup, Summary, figures_csv, grouped, noted, sizes_of
@@ -57,10 +56,8 @@ def under_rules(run: Runs, figure: str) -> Summary:
 
 def in_one_table(runs: Sequence[Runs]) -> str:
     """Feasibility as the paper counts it, and on legal rows."""
-    head = (
-        *("data", "method", "paper", "ours", "difference"),
-        *("decoded: valid and feasible (success)", "combinations of categories"),
-    )
+    head = ["data", "method", "paper", "ours", "difference"]
+    head += ["decoded: valid and feasible (success)", "combinations of categories"]
     lines = []
     for run in runs:
         decoded = (run.of(name).spread() for name in ("success", "category_combinations"))
@@ -82,7 +79,10 @@ def _warned(runs: Sequence[Runs]) -> list[str]:
 def _section(setup: Setup, runs: list[Runs]) -> str:
     results = [result for run in runs for result in run.results]
     tables = [_table(runs[start : start + ABREAST]) for start in range(0, len(runs), ABREAST)]
-    return "\n".join([f"### {setup.title}\n", sizes_of(results), *tables, *_notes(results)])
+    done = [result for result in results if not result.failure]
+    notes = noted([tuple(n for n in r.notes if not n.startswith(NOT_SHOWN)) for r in done])
+    listed = ["".join(f"- {cell(note)}\n" for note in notes)] if notes else []
+    return "\n".join([f"### {setup.title}\n", sizes_of(results), *tables, *listed])
 
 
 def _table(runs: list[Runs]) -> str:
@@ -92,14 +92,6 @@ def _table(runs: list[Runs]) -> str:
     lines = ((m.words, *(text for run in runs for text in run.compared(m).cells(m.digits))) for m in theirs)
     decoded = ((m.words, *(run.compared(m).cells(m.digits)[1] for run in runs)) for m in others)
     return f"{table(head, lines)}\n{table(['decoded', *(run.title for run in runs)], decoded)}"
-
-
-def _notes(results: list[Result]) -> Iterator[str]:
-    """The notes of runs, each once."""
-    done = [result for result in results if not result.failure]
-    lines = noted([tuple(n for n in r.notes if not n.startswith(NOT_SHOWN)) for r in done])
-    if lines:
-        yield "".join(f"- {cell(line)}\n" for line in lines)
 
 
 def csv_page(runs: Iterable[Runs]) -> str:

@@ -49,6 +49,11 @@ class Setup:
         limit = f"-explained{self.explained or 'all'}" if self.explained != EXPLAINED else ""
         return f"{self.data}{rows}{classifier}{limit}"
 
+    @property
+    def picture(self) -> str:
+        """The file stem of the picture that compares methods."""
+        return f"methods-{self.slug}"
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -84,11 +89,8 @@ class Summary:
 
     def cells(self, digits: int = 2) -> tuple[str, str, str]:
         """The paper's, ours, and the difference."""
-        return (
-            number(self.paper, digits=digits),
-            self.spread(digits),
-            number(self.difference, digits=digits, sign="+"),
-        )
+        difference = number(self.difference, digits=digits, sign="+")
+        return number(self.paper, digits=digits), self.spread(digits), difference
 
 
 @dataclass(frozen=True)
@@ -233,11 +235,10 @@ def noted(notes: Iterable[tuple[str, ...]]) -> list[str]:
     """The notes of some runs, each once; notes that differ only in their numbers count as one."""
     runs = list(notes)
     pairs = [(run, note) for run, of_run in enumerate(runs) for note in of_run]
-    return [_told(found, len(runs)) for found in grouped(pairs, lambda pair: NUMBER.sub("#", pair[1])).values()]
-
-
-def _told(found: list[tuple[int, str]], runs: int) -> str:
-    where, texts = {run for run, _ in found}, list(dict.fromkeys(note for _, note in found))
-    more = [] if len(where) == runs else [f"in {len(where)} of {runs} runs"]
-    more += ["other numbers in other runs"] if len(texts) > 1 else []
-    return texts[0] + (f" ({'; '.join(more)})" if more else "")
+    lines = []
+    for found in grouped(pairs, lambda pair: NUMBER.sub("#", pair[1])).values():
+        where, texts = {run for run, _ in found}, list(dict.fromkeys(note for _, note in found))
+        more = [] if len(where) == len(runs) else [f"in {len(where)} of {len(runs)} runs"]
+        more += ["other numbers in other runs"] if len(texts) > 1 else []
+        lines.append(texts[0] + (f" ({'; '.join(more)})" if more else ""))
+    return lines

@@ -16,7 +16,6 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ...errors import DataError
 from ...explainer import FCx
@@ -24,11 +23,9 @@ from ...explanation import Explanation
 from ...generator.view import class_indices
 from ...methods.base import Outputs, RowsAsked, answered, asked
 from ...metrics import evaluate
-from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
-from ...training_loop import one_thread
 from .explaining import bare_draw
-from .timing import cpu_seconds
+from .timing import Tell, cpu_seconds, fastest, on_one_thread
 
 REMEDY = "pip install 'fcxplain[compare]'"
 Way = Literal["random", "genetic"]
@@ -181,38 +178,28 @@ class Contender:
 
 
 def compared(
-    fcx: FCx,
-    refused: pd.DataFrame,
-    *,
-    fitting: float,
-    rows: int = ROWS,
-    repeat: int = 5,
-    seed: int = 0,
-    on_progress: OnProgress = no_progress,
+    fcx: FCx, refused: pd.DataFrame, *, fitting: float, rows: int, repeat: int, seed: int = 0, tell: Tell
 ) -> list[Contender]:
     """Explain the same rows by each method. The best of several turns counts, but dice-ml has only one.
 
     `fitting` is the CPU seconds of the fit of `fcx`.
     """
     some = refused.iloc[np.sort(np.random.default_rng(seed).permutation(len(refused))[:rows])]
-    with one_thread(), threadpool_limits(limits=1):
-        found = list[Contender]()
-        for name, explain in _ours(fcx, some).items():
-            on_progress(Progress(name, len(found), len(NAMES)))
-            found.append(_timed(name, fcx.task_, some, explain, fitting, repeat))
-        for way, name in PACKAGES.items():
-            on_progress(Progress(name, len(found), len(NAMES)))
-            found.append(_package(way, name, fcx.task_, some, seed))
-    return found
-
-
-def _ours(fcx: FCx, some: pd.DataFrame) -> dict[str, Callable[[], Any]]:
-    return {
+    ours: dict[str, Callable[[], Any]] = {
         FLOOR: bare_draw(fcx, some),
         FAST: partial(fcx.explain, some, draws=1),
         DEFAULT: partial(fcx.explain, some),
         SPARSE: partial(fcx.explain, some, prefer="sparse"),
     }
+    found = list[Contender]()
+    with on_one_thread():
+        for name, explain in ours.items():
+            tell(name)
+            found.append(_timed(name, fcx.task_, some, explain, fitting, repeat))
+        for way, name in PACKAGES.items():
+            tell(name)
+            found.append(_package(way, name, fcx.task_, some, seed))
+    return found
 
 
 def _package(way: Way, name: str, task: Task, some: pd.DataFrame, seed: int) -> Contender:
@@ -228,7 +215,7 @@ def _timed(
 ) -> Contender:
     """The shortest turn, and the checks of the last turn's answers, which are the same in every turn."""
     kept: list[Any] = []
-    seconds = min(cpu_seconds(lambda: kept.append(explain())) for _ in range(repeat))
+    seconds = fastest(lambda: kept.append(explain()), repeat)
     answer = kept[-1]
     if not isinstance(answer, Explanation):
         # A table with one line per row, checked as every answer is.

@@ -1,28 +1,27 @@
-"""Cost of the search for common kinds of models, queried directly and as they are read or imitated, in one run; and the
-quality of answers by the budget of queries.
+"""The search for common kinds of models, in one run: its cost with models queried directly and as they are read or
+imitated, the quality of answers by the budget of queries, and one pass compared with the full search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
+from ...classifier import train_classifier
 from ...datasets import Dataset
 from ...explainer import FCx
 from ...explanation import Explanation
-from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
-from ...training_loop import one_thread
-from ..report.markdown import number
-from .timing import cpu_seconds
+from ..report.markdown import number, numbers
+from .timing import Tell, cpu_seconds, fastest, on_one_thread
 
 ROWS = 300
 PREFER = "sparse"
@@ -37,7 +36,10 @@ MODELS = (LOGISTIC, BOOSTING, *PACKAGES, FOREST, CALLABLE)
 BUDGETS = (1, 2, 4, 8, 16, 32, 64, 1_000)
 # The model of the budget curves, and how it is queried, without and with draws of a generator.
 CURVES = tuple((*how, drawn) for how in ((BOOSTING, "model"), (CALLABLE, "auto")) for drawn in (False, True))
-Lines = list[tuple[str, ...]]
+# One pass: models and preferences, the rows answered, and how many of them the search answers too.
+PAPER = "the paper's network"
+PASSES = tuple(product((PAPER, BOOSTING), ("sparse", "balanced")))
+PASS_ROWS, SEARCHED = 4_000, 500
 
 
 @dataclass(frozen=True)
@@ -94,41 +96,32 @@ class BudgetPoint:
 
 
 def models_speed(
-    data: Dataset,
-    names: Sequence[str] = MODELS,
-    *,
-    rows: int = ROWS,
-    repeat: int = 5,
-    seed: int = 0,
-    on_progress: OnProgress = no_progress,
+    data: Dataset, names: Sequence[str] = MODELS, *, rows: int, repeat: int, seed: int = 0, tell: Tell
 ) -> list[ModelSpeed]:
     """Explain refused rows by each model in both modes, without a generator; the best of several turns counts."""
     found = list[ModelSpeed]()
-    with one_thread(), threadpool_limits(limits=1):
-        for number, name in enumerate(names):
-            on_progress(Progress(name, number, len(names)))
+    with on_one_thread():
+        for name in names:
+            tell(name)
             model = trained(name, data, seed)
             if model is None:
                 found.append(ModelSpeed(name, "", 0, note=f"not installed: pip install {PACKAGES[name][0]}"))
                 continue
-            own, auto = (_timed(name, oracle, data, model, rows, repeat, seed) for oracle in ("model", "auto"))
-            found += [own, replace(auto, faster=_over(own.seconds, auto.seconds))]
+            slow = None
+            for oracle in ("model", "auto"):
+                found.append(_timed(name, oracle, data, model, rows, repeat, seed, slow))
+                slow = found[-1].seconds
     return found
 
 
 def budget_curves(
-    data: Dataset,
-    curves: Sequence[tuple[str, str, bool]] = CURVES,
-    *,
-    rows: int = ROWS,
-    seed: int = 0,
-    on_progress: OnProgress = no_progress,
+    data: Dataset, curves: Sequence[tuple[str, str, bool]] = CURVES, *, rows: int, seed: int = 0, tell: Tell
 ) -> list[BudgetPoint]:
     """Explain refused rows with larger and larger budgets, of boosting itself and of its imitation."""
     found = list[BudgetPoint]()
-    with one_thread(), threadpool_limits(limits=1):
-        for number, (name, oracle, drawn) in enumerate(curves):
-            on_progress(Progress(f"fit {name}, {'a' if drawn else 'no'} generator", number, len(curves)))
+    with on_one_thread():
+        for name, oracle, drawn in curves:
+            tell(f"fit {name}, {'a' if drawn else 'no'} generator")
             task = task_of(data, trained(name, data, seed))
             fcx = FCx(generator=drawn, prefer=PREFER, oracle=oracle, seed=seed).fit(task)
             some = _refused(data, task, rows, seed)
@@ -181,13 +174,17 @@ def _refused(data: Dataset, task: Task, most: int, seed: int) -> pd.DataFrame:
     return refused.iloc[np.sort(np.random.default_rng(seed).permutation(len(refused))[:most])]
 
 
-def _timed(name: str, oracle: str, data: Dataset, model: Any, rows: int, repeat: int, seed: int) -> ModelSpeed:
+def _timed(
+    name: str, oracle: str, data: Dataset, model: Any, rows: int, repeat: int, seed: int, slow: float | None
+) -> ModelSpeed:
+    """One mode; `slow` is the time of the other, if it was measured before."""
     # A separate task, so that the two modes share nothing that was read.
     task, fcx = task_of(data, model), FCx(generator=False, prefer=PREFER, oracle=oracle, seed=seed)
     some, kept = _refused(data, task, rows, seed), list[Explanation]()
     fitting = cpu_seconds(lambda: fcx.fit(task).explain(some.iloc[:1]))
-    seconds = min(cpu_seconds(lambda: kept.append(fcx.explain(some))) for _ in range(repeat))
-    return ModelSpeed(name, oracle, len(some), fitting, seconds, **_marks(kept[-1]))
+    seconds = fastest(lambda: kept.append(fcx.explain(some)), repeat)
+    faster = None if slow is None else slow / seconds
+    return ModelSpeed(name, oracle, len(some), fitting, seconds, **_marks(kept[-1]), faster=faster)
 
 
 def _marks(answer: Explanation) -> dict[str, Any]:
@@ -209,29 +206,101 @@ def _marks(answer: Explanation) -> dict[str, Any]:
     }
 
 
-def _over(slow: float | None, quick: float | None) -> float | None:
-    return None if slow is None or quick is None else slow / quick
-
-
-def speed_lines(models: Sequence[ModelSpeed]) -> Lines:
+def speed_lines(models: Sequence[ModelSpeed]) -> Iterator[tuple[str, ...]]:
     """A table with two lines per model, after the header."""
     columns = ("rows per CPU s", "times", "queries per row", "of budget", "verified, %", "changes", "cost")
-    lines: Lines = [("model", "oracle", *columns, "fit, CPU s")]
+    yield ("model", "oracle", *columns, "fit, CPU s")
     for m in models:
         figures = (m.rows_per_second, m.faster, m.queries, m.spent, m.verified, m.changes, m.cost, m.fitting)
-        texts = (number(v, digits=n) for v, n in zip(figures, (0, 1, 1, 1, 1, 3, 3, 1), strict=True))
-        lines.append((m.model, m.oracle, *texts))
-    return lines
+        yield m.model, m.oracle, *numbers(figures, (0, 1, 1, 1, 1, 3, 3, 1))
 
 
-def budget_lines(points: Sequence[BudgetPoint]) -> Lines:
+def budget_lines(points: Sequence[BudgetPoint]) -> Iterator[tuple[str, ...]]:
     """A table with one line per budget and two columns per curve, after the header."""
     curves = list(dict.fromkeys(point.series for point in points))
     known = {(point.series, point.budget): (point.verified, point.changes) for point in points}
     heads = (f"{curve}: {what}" for curve in curves for what in ("verified, %", "changes"))
-    lines: Lines = [("queries per row, at most", *heads)]
+    yield ("queries per row, at most", *heads)
     for budget in dict.fromkeys(point.budget for point in points):
         figures = (known[curve, budget] for curve in curves)
         texts = ((number(verified, digits=1), number(changes)) for verified, changes in figures)
-        lines.append((f"{budget:,}", *chain.from_iterable(texts)))
-    return lines
+        yield f"{budget:,}", *chain.from_iterable(texts)
+
+
+@dataclass(frozen=True)
+class OnePass:
+    """Answers to refused rows by one model and preference, in one pass (`quick`) or by the search."""
+
+    data: str
+    model: str
+    prefer: str
+    quick: bool
+    rows: int
+    fitting: float
+    """CPU seconds of `FCx.fit`, with a generator that learns the same preference."""
+    seconds: float
+    verified: float
+    """Per cent of the rows."""
+    drawn: float
+    """Percentage of the rows whose answer is a draw, or a part of one."""
+    changes: float
+    changes_here: float
+    """The same over the rows that the search answered too."""
+    distinct: float
+    """Percentage of distinct answers among the answers to these rows."""
+    queries: float
+    """Queries of the user's model per row; for a network, candidates evaluated by its own layers count too."""
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows per CPU second."""
+        return self.rows / self.seconds
+
+
+def one_pass(data: Dataset, *, rows: int, repeat: int, seed: int, tell: Tell) -> list[OnePass]:
+    """Explain refused rows in one pass, and some of them also by the search."""
+    found = list[OnePass]()
+    with on_one_thread():
+        for name, prefer in PASSES:
+            tell(f"one pass, {name}, {prefer}")
+            found += _passes(data, name, prefer, rows, repeat, seed)
+    return found
+
+
+def _passes(data: Dataset, name: str, prefer: str, rows: int, repeat: int, seed: int) -> Iterator[OnePass]:
+    task = task_of(data, train_classifier(data, "paper", seed) if name == PAPER else trained(name, data, seed))
+    fcx = FCx(prefer=prefer, seed=seed)
+    fitting = cpu_seconds(partial(fcx.fit, task))
+    some = _unseen(data, task, rows, seed)
+    for quick in (True, False):
+        mine = some if quick else some.iloc[:SEARCHED]
+        answer = fcx.explain(mine, quick=quick)
+        seconds = fastest(partial(fcx.explain, mine, quick=quick), repeat)
+        yield OnePass(data.name, name, prefer, quick, len(mine), fitting, seconds, *_pass_figures(answer))
+
+
+def _pass_figures(answer: Explanation) -> tuple[float, ...]:
+    """Verified, drawn, changes, changes and distinct answers among the first rows, queries."""
+    passed, asked = answer.checks.passed, max(1, int(answer.asked.sum()))
+    here = passed & (answer.place < SEARCHED)
+    distinct = len(answer.answers[here].drop_duplicates()) / max(1, int(here.sum()))
+    shares = (int(which.sum()) / asked for which in (passed, passed & (answer.found_by == "draw")))
+    changes = (float(answer.checks.changes[which].mean()) for which in (passed, here))
+    return *(100 * share for share in shares), *changes, 100 * distinct, answer.effort.calls / asked
+
+
+def _unseen(data: Dataset, task: Task, most: int, seed: int) -> pd.DataFrame:
+    """Refused rows that were not used in training, drawn by the seed."""
+    table = pd.concat([data.test, data.validation], ignore_index=True)[list(data.schema.names)]
+    refused = table[task.refused(table)]
+    return refused.iloc[np.random.default_rng(seed).permutation(len(refused))[:most]].reset_index(drop=True)
+
+
+def pass_lines(passes: Sequence[OnePass]) -> Iterator[tuple[str, ...]]:
+    """A table with one line per result, after the header."""
+    figures = ("rows", "verified, %", "by a draw, %", "changes", "changes, same rows", "distinct, %", "queries per row")
+    yield ("data", "black box", "prefer", "way", *figures, "rows per CPU s", "fit, CPU s")
+    for p in passes:
+        values = (p.rows, p.verified, p.drawn, p.changes, p.changes_here, p.distinct, p.queries, p.rows_per_second)
+        texts = numbers((*values, p.fitting), (0, 2, 2, 3, 3, 1, 1, 0, 1))
+        yield p.data, p.model, p.prefer, "one pass" if p.quick else "search", *texts

@@ -3,9 +3,9 @@ network, answers with dice-ml's, models that are read with models queried on eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,17 @@ from ...classifier import train_classifier
 from ...datasets import Dataset, load_dataset
 from ...errors import DataError, Fault, did_you_mean, some
 from ...explainer import FCx
+from ...generator.training import Training
 from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
 from ..report import report
 from ..report.markdown import table
-from . import dice, explaining, large, models, passes, training
-from .dice import Contender, compared
-from .large import LargeRun
-from .models import BudgetPoint, Lines, ModelSpeed
-from .passes import OnePass
+from . import dice, explaining, models, training
+from .dice import Contender
+from .explaining import LargeRun
+from .models import BudgetPoint, ModelSpeed, OnePass
 from .tables import encoding, repairing
-from .timing import Machine, Timing, cpu_seconds, this_machine
-from .training import Growth, peak_memory, training_growth, training_speed
+from .timing import Growth, Machine, Tell, Timing, cpu_seconds, peak_memory, this_machine
 
 MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget", "quick")
 # Measured alone: the peak memory of a process reflects one epoch only if the process did nothing else.
@@ -38,59 +37,45 @@ TRAINS, EXPLAINS = {"training", "growth"}, {"explaining", "streaming", "compare"
 UP_TO = 10**6
 # Names of the lines in the picture.
 EPOCHS, FILES = "train, one epoch", "explain, file to file"
+# The measurements that fill tables of a page: their lines after a header, and how many of the columns are words.
+TABLES: dict[str, tuple[Callable[[Any], Iterator[tuple[str, ...]]], int]] = {
+    "models": (models.speed_lines, 2),
+    "budget": (models.budget_lines, 0),
+    "quick": (models.pass_lines, 4),
+    LARGE: (explaining.large_lines, 3),
+}
+# Figures that follow from others, for those lines that have them.
+DERIVED = ("rows_per_second", "ratio", "seconds_per_row", "seconds_per_verified")
 
 
 @dataclass(frozen=True)
 class Speed:
-    """All measurements, the machine, and the peak memory of the process."""
+    """All measurements by their names, the machine, and the peak memory of the process."""
 
     machine: Machine
     timings: tuple[Timing, ...] = ()
+    """Of tables, training and explaining."""
     growth: tuple[Growth, ...] = ()
-    """Measurements of training, one per number of rows."""
     streaming: tuple[Growth, ...] = ()
-    """Measurements of explaining, file to file."""
-    contenders: tuple[Contender, ...] = ()
-    """Methods that explain the same rows."""
+    compare: tuple[Contender, ...] = ()
     models: tuple[ModelSpeed, ...] = ()
-    """Models of several kinds, queried in two modes."""
-    budgets: tuple[BudgetPoint, ...] = ()
-    """Answers by the budget of queries."""
-    passes: tuple[OnePass, ...] = ()
-    """One pass compared with the search."""
+    budget: tuple[BudgetPoint, ...] = ()
+    quick: tuple[OnePass, ...] = ()
     large: tuple[LargeRun, ...] = ()
-    """One process compared with a local cluster."""
     peak: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
+        lines = {name: [_plain(one) for one in found] for name, found in vars(self).items() if isinstance(found, tuple)}
+        return {"machine": asdict(self.machine), **lines, "peak": self.peak}
 
-        def lines(things: Sequence[Any], *derived: str) -> list[dict[str, Any]]:
-            return [asdict(one) | {name: getattr(one, name) for name in derived} for one in things]
-
-        return {
-            "machine": asdict(self.machine),
-            "timings": lines(self.timings, "rows_per_second", "ratio"),
-            "growth": lines(self.growth, "seconds_per_row"),
-            "streaming": lines(self.streaming, "seconds_per_row"),
-            "compare": lines(self.contenders, "seconds_per_verified"),
-            "models": lines(self.models, "rows_per_second"),
-            "budget": lines(self.budgets),
-            "quick": lines(self.passes, "rows_per_second"),
-            LARGE: lines(self.large, "seconds_per_row"),
-            "peak": self.peak,
-        }
-
-    def tables(self) -> dict[str, Lines]:
-        """The tables of models, budgets and one pass, by name, as texts; the first line is the header."""
-        found = {"models": models.speed_lines(self.models), "budget": models.budget_lines(self.budgets)}
-        found |= {"quick": passes.pass_lines(self.passes), LARGE: large.large_lines(self.large)}
-        return {name: lines for name, lines in found.items() if len(lines) > 1}
+    def tables(self) -> dict[str, list[tuple[str, ...]]]:
+        """The tables of models, budgets, one pass and large runs, by name, as texts; the first line is the header."""
+        return {name: list(lines(getattr(self, name))) for name, (lines, _) in TABLES.items() if getattr(self, name)}
 
     def fill(self, page: str | Path) -> None:
         """Put the measured tables in their places on a page, and leave others as they are."""
-        words = {"models": 2, "budget": 0, "quick": 4, LARGE: 3}
-        found = {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
+        found = {name: table(head, lines, TABLES[name][1]) for name, (head, *lines) in self.tables().items()}
         report.fill(Path(page), found, partly=True)
 
     def draw(self, path: str | Path) -> None:
@@ -101,22 +86,25 @@ class Speed:
         if not any(lines.values()):
             raise DataError("there is nothing to draw. Measure several numbers of rows first: growth or streaming.")
         points = [(name, g.rows, 1e6 * g.seconds_per_row) for name, sizes in lines.items() for g in sizes]
-        table = pd.DataFrame(points, columns=["series", "rows", "microseconds"])
-        plots.save(plots.cost_per_row(table), path)
+        plots.save(plots.cost_per_row(pd.DataFrame(points, columns=["series", "rows", "microseconds"])), path)
 
     def draw_budgets(self, path: str | Path) -> None:
         """Draw verified rows and the changes of their answers against the budget."""
         from ... import plots
 
-        if not self.budgets:
+        if not self.budget:
             raise DataError("there is no curve to draw. Measure budget first.")
         points = [
             (point.budget, measure, point.series, value, None)
-            for point in self.budgets
+            for point in self.budget
             for measure, value in (("rows verified, per cent", point.verified), ("features changed", point.changes))
         ]
         table = pd.DataFrame(points, columns=["setting", "measure", "series", "mean", "deviation"])
         plots.save(plots.study(table, x="model queries per row, at most", log_x=True), path)
+
+
+def _plain(line: Any) -> dict[str, Any]:
+    return asdict(line) | {name: getattr(line, name) for name in DERIVED if hasattr(line, name)}
 
 
 def measured(
@@ -136,27 +124,20 @@ def measured(
     (30 by default), "models" and "budget" (300), and in "quick" (4,000). `on_progress` is called when a measurement
     begins, with its name as the stage.
     """
-    chosen = _checked(what, up_to)
-    tell = _Count(jobs(chosen, up_to), on_progress)
-    machine, loaded = this_machine(), load_dataset(data, seed=seed, sample=sample)
+    chosen, begun = _checked(what, up_to), list[str]()
+    total = jobs(chosen, up_to)
+
+    def tell(name: str) -> None:
+        on_progress(Progress(name, len(begun), total))
+        begun.append(name)
+
+    machine = this_machine()
+    subject = _Subject(load_dataset(data, seed=seed, sample=sample), repeat, up_to, rows, seed, tell)
     if ALONE in chosen:
-        tell(Progress("fit, one epoch", 0))
-        # The whole fit of the published preset, with one epoch only.
-        task, fcx = _task(loaded, seed), FCx.as_published("binary", loaded.name, seed).set_params(schedule__epochs=1)
-        rows_trained = int(task.refused(task.train).sum())
-        timing = Timing("fit, one epoch", rows_trained, cpu_seconds(partial(fcx.fit, task)))
-        return Speed(machine, (timing,), peak=peak_memory())
-    timings = _tables(loaded, repeat, seed, tell) if "tables" in chosen else []
-    trained, growth = _training(loaded, chosen, repeat, up_to, seed, tell)
-    explained, answering, contenders, runs = _explaining(loaded, chosen, repeat, up_to, rows or dice.ROWS, seed, tell)
-    how: dict[str, Any] = {"rows": rows or models.ROWS, "seed": seed, "on_progress": tell}
-    by_model = models.models_speed(loaded, repeat=repeat, **how) if "models" in chosen else []
-    budgets = models.budget_curves(loaded, **how) if "budget" in chosen else []
-    how |= {"rows": rows or passes.ROWS, "repeat": repeat}
-    quick = passes.one_pass(loaded, **how) if "quick" in chosen else []
-    timings = [*timings, *trained, *explained]
-    lines = tuple(timings), tuple(growth), tuple(answering), tuple(contenders), tuple(by_model), tuple(budgets)
-    return Speed(machine, *lines, tuple(quick), tuple(runs), peak=peak_memory())
+        return Speed(machine, (subject.one_epoch(),), peak=peak_memory())
+    found = {name: tuple(measure(subject)) for name, measure in MEASURES.items() if name in chosen}
+    timings = [timing for name in ("tables", "training", "explaining") for timing in found.pop(name, ())]
+    return Speed(machine, tuple(timings), **found, peak=peak_memory())
 
 
 def jobs(chosen: Sequence[str], up_to: int) -> int:
@@ -172,22 +153,11 @@ def jobs(chosen: Sequence[str], up_to: int) -> int:
         "compare": len(dice.NAMES),
         "models": len(models.MODELS),
         "budget": len(models.CURVES),
-        "quick": len(passes.JOBS),
-        LARGE: large.jobs(up_to),
+        "quick": len(models.PASSES),
+        LARGE: explaining.large_jobs(up_to),
     }
     ready = sum(bool(group & set(chosen)) for group in (TRAINS, EXPLAINS))
     return ready + sum(parts[name] for name in set(chosen))
-
-
-class _Count:
-    """Counts measurements that have begun, and reports them."""
-
-    def __init__(self, total: int, on_progress: OnProgress) -> None:
-        self.begun, self.total, self.on_progress = 0, total, on_progress
-
-    def __call__(self, event: Progress) -> None:
-        self.on_progress(replace(event, done=self.begun, total=self.total))
-        self.begun += 1
 
 
 def _checked(what: Iterable[str], up_to: int) -> tuple[str, ...]:
@@ -206,52 +176,86 @@ def _sizes(sizes: Sequence[int], up_to: int) -> list[int]:
     return [size for size in sizes if size <= up_to]
 
 
-def _training(
-    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, seed: int, tell: OnProgress
-) -> tuple[list[Timing], list[Growth]]:
-    if not TRAINS & set(chosen):
-        return [], []
-    tell(Progress("preparing the training", 0))
-    run = FCx.as_published("binary", loaded.name, seed).training(_task(loaded, seed), validation=loaded.validation)
-    parts, schedule = (run.objective, run.model, run.train), run.schedule
-    how: dict[str, Any] = {"schedule": schedule, "seed": seed}
-    timings = []
-    if "training" in chosen:
-        tell(Progress("training, term by term", 0))
-        timings = training_speed(*parts, repeat=repeat, **how)
-    sizes = _sizes(training.SIZES, up_to) if "growth" in chosen else []
-    return timings, training_growth(*parts, sizes=sizes, repeat=min(repeat, 3), on_progress=tell, **how)
+@dataclass
+class _Subject:
+    """A data set to measure on, and what several measurements share: a prepared training, and a fitted explainer."""
+
+    data: Dataset
+    repeat: int
+    up_to: int
+    rows: int | None
+    seed: int
+    tell: Tell
+
+    @cached_property
+    def run(self) -> Training:
+        """A training of FCx as published."""
+        self.tell("preparing the training")
+        return self._published().training(self._task(), validation=self.data.validation)
+
+    @cached_property
+    def fitted(self) -> tuple[FCx, pd.DataFrame, float]:
+        """A fitted explainer, the refused test rows, and the CPU seconds of its fit."""
+        self.tell("fitting")
+        task, fcx = self._task(), FCx(seed=self.seed)
+        seconds = cpu_seconds(partial(fcx.fit, task, validation=self.data.validation))
+        return fcx, self.data.test[list(task.schema.names)][task.refused(self.data.test)], seconds
+
+    def _published(self) -> FCx:
+        return FCx.as_published("binary", self.data.name, self.seed)
+
+    def _task(self) -> Task:
+        data, classifier = self.data, train_classifier(self.data, kind="paper", seed=self.seed)
+        return Task(data.train, classifier, schema=data.schema, rules=data.rules["binary"], target=data.target)
+
+    def one_epoch(self) -> Timing:
+        """The whole fit of the published preset, with one epoch only."""
+        self.tell("fit, one epoch")
+        task, fcx = self._task(), self._published().set_params(schedule__epochs=1)
+        return Timing("fit, one epoch", int(task.refused(task.train).sum()), cpu_seconds(partial(fcx.fit, task)))
+
+    def tables(self) -> list[Timing]:
+        """All rows encoded, decoded and repaired."""
+        data, table = self.data, pd.concat([self.data.train, self.data.validation, self.data.test])
+        self.tell("encoding")
+        encoded = encoding(table, data.schema, repeat=self.repeat)
+        self.tell("repairing")
+        return encoded + repairing(table, data.schema, data.rules["binary"], seed=self.seed, repeat=self.repeat)
+
+    def training(self) -> list[Timing]:
+        """An epoch, term by term."""
+        run = self.run
+        self.tell("training, term by term")
+        return training.training_speed(run, repeat=self.repeat, seed=self.seed)
+
+    def growth(self) -> list[Growth]:
+        """An epoch on more and more rows."""
+        sizes, repeat = _sizes(training.SIZES, self.up_to), min(self.repeat, 3)
+        return training.training_growth(self.run, sizes, repeat=repeat, seed=self.seed, tell=self.tell)
+
+    def compare(self) -> list[Contender]:
+        """The same rows by each method."""
+        fcx, refused, fitting = self.fitted
+        how: dict[str, Any] = {"repeat": self.repeat, "seed": self.seed, "tell": self.tell}
+        return dice.compared(fcx, refused, fitting=fitting, rows=self.rows or dice.ROWS, **how)
 
 
-def _explaining(
-    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, rows: int, seed: int, tell: OnProgress
-) -> tuple[list[Timing], list[Growth], list[Contender], list[LargeRun]]:
-    if not EXPLAINS & set(chosen):
-        return [], [], [], []
-    tell(Progress("fitting", 0))
-    task = _task(loaded, seed)
-    fcx = FCx(seed=seed)
-    fitting = cpu_seconds(partial(fcx.fit, task, validation=loaded.validation))
-    refused = loaded.test[list(task.schema.names)][task.refused(loaded.test)]
-    timings, growth, others, sizes = [], [], [], _sizes(explaining.SIZES, up_to)
-    if "explaining" in chosen:
-        timings = explaining.explaining_speed(fcx, refused, repeat=repeat, on_progress=tell)
-    if "streaming" in chosen:
-        growth = explaining.explaining_growth(fcx, refused, sizes=sizes, seed=seed, on_progress=tell)
-    if "compare" in chosen:
-        others = compared(fcx, refused, fitting=fitting, rows=rows, repeat=repeat, seed=seed, on_progress=tell)
-    runs = large.large_runs(fcx, refused, up_to=up_to, seed=seed, on_progress=tell) if LARGE in chosen else []
-    return timings, growth, others, runs
-
-
-def _tables(loaded: Dataset, repeat: int, seed: int, tell: OnProgress) -> list[Timing]:
-    table = pd.concat([loaded.train, loaded.validation, loaded.test])
-    tell(Progress("encoding", 0))
-    encoded = encoding(table, loaded.schema, repeat=repeat)
-    tell(Progress("repairing", 0))
-    return encoded + repairing(table, loaded.schema, loaded.rules["binary"], seed=seed, repeat=repeat)
-
-
-def _task(loaded: Dataset, seed: int) -> Task:
-    classifier = train_classifier(loaded, kind="paper", seed=seed)
-    return Task(loaded.train, classifier, schema=loaded.schema, rules=loaded.rules["binary"], target=loaded.target)
+# In the order in which they are measured.
+MEASURES: dict[str, Callable[[_Subject], Sequence[Any]]] = {
+    "tables": _Subject.tables,
+    "training": _Subject.training,
+    "growth": _Subject.growth,
+    "explaining": lambda s: explaining.explaining_speed(*s.fitted[:2], repeat=s.repeat, tell=s.tell),
+    "streaming": lambda s: explaining.explaining_growth(
+        *s.fitted[:2], _sizes(explaining.SIZES, s.up_to), seed=s.seed, tell=s.tell
+    ),
+    "compare": _Subject.compare,
+    LARGE: lambda s: explaining.large_runs(*s.fitted[:2], up_to=s.up_to, seed=s.seed, tell=s.tell),
+    "models": lambda s: models.models_speed(
+        s.data, rows=s.rows or models.ROWS, repeat=s.repeat, seed=s.seed, tell=s.tell
+    ),
+    "budget": lambda s: models.budget_curves(s.data, rows=s.rows or models.ROWS, seed=s.seed, tell=s.tell),
+    "quick": lambda s: models.one_pass(
+        s.data, rows=s.rows or models.PASS_ROWS, repeat=s.repeat, seed=s.seed, tell=s.tell
+    ),
+}

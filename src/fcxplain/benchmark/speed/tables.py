@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ...errors import FcxError
 from ...region.repair import Repairer, repair
 from ...rules import parse_rules
 from ...schema import Schema
-from .timing import Timing, best_of, cpu_seconds
+from .timing import Timing, cpu_seconds, fastest, in_turns
 
 
 def encoding(table: pd.DataFrame, schema: Schema, *, repeat: int = 5) -> list[Timing]:
@@ -25,11 +26,15 @@ def encoding(table: pd.DataFrame, schema: Schema, *, repeat: int = 5) -> list[Ti
     if not np.array_equal(flat, plain_encode(table, encoder)):
         raise FcxError("the plain encoding differs from ours: the comparison would be meaningless")
     pd.testing.assert_frame_equal(encoder.decode(x, table.index), plain_decode(flat, table, encoder))
-    ways = (
-        ("encode", lambda: encoder.encode(table), lambda: plain_encode(table, encoder)),
-        ("decode", lambda: encoder.decode(x, table.index), lambda: plain_decode(flat, table, encoder)),
-    )
-    return [Timing(job, len(table), *best_of(ours, plain, repeat)) for job, ours, plain in ways]
+    ways = {
+        "encode": (lambda: encoder.encode(table), lambda: plain_encode(table, encoder)),
+        "decode": (lambda: encoder.decode(x, table.index), lambda: plain_decode(flat, table, encoder)),
+    }
+    both = {
+        job: in_turns({"ours": partial(cpu_seconds, ours), "plain": partial(cpu_seconds, plain)}, repeat)
+        for job, (ours, plain) in ways.items()
+    }
+    return [Timing(job, len(table), best["ours"], best["plain"]) for job, best in both.items()]
 
 
 def repairing(table: pd.DataFrame, schema: Schema, rules: str, *, seed: int = 0, repeat: int = 5) -> list[Timing]:
@@ -42,7 +47,7 @@ def repairing(table: pd.DataFrame, schema: Schema, rules: str, *, seed: int = 0,
         ("repair, table to table", lambda: repair(parsed, before, after, schema)),
         ("repair, natural columns", lambda: repairer.nearest(first, second)),
     )
-    return [Timing(job, len(table), min(cpu_seconds(work) for _ in range(repeat))) for job, work in ways]
+    return [Timing(job, len(table), fastest(work, repeat)) for job, work in ways]
 
 
 def plain_encode(table: pd.DataFrame, known: TableEncoder) -> NDArray[np.float32]:

@@ -1,16 +1,24 @@
-"""Timing (CPU time, best of several turns, alternating with the minimal work), and a description of the machine."""
+"""Timing (CPU time of one thread, best of several turns), peak memory, and a description of the machine."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from ...training_loop import one_thread
+
+Tell = Callable[[str], None]
+"""Called with the name of a measurement when it begins."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +41,57 @@ class Timing:
         return None if self.floor is None else self.seconds / self.floor
 
 
-def cpu_seconds(work: Callable[[], Any]) -> float:
+@dataclass(frozen=True)
+class Growth:
+    """One epoch, or one file, of a number of rows."""
+
+    rows: int
+    seconds: float
+    memory: int
+    """Increase of the process's peak memory in bytes, including the rows; 0 if the peak was higher before."""
+
+    @property
+    def seconds_per_row(self) -> float:
+        """CPU time per row; constant if the work is linear in the rows."""
+        return self.seconds / self.rows
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
     """Processor time of one call, all threads together."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
-def best_of(ours: Callable[[], Any], plain: Callable[[], Any], repeat: int) -> tuple[float, float]:
-    """The shortest time of each of two functions, called alternately."""
-    times = [(cpu_seconds(ours), cpu_seconds(plain)) for _ in range(repeat)]
-    return min(t[0] for t in times), min(t[1] for t in times)
+def fastest(work: Callable[[], object], repeat: int) -> float:
+    """The shortest time of several calls."""
+    return min(cpu_seconds(work) for _ in range(repeat))
+
+
+def in_turns(ways: Mapping[str, Callable[[], float]], repeat: int) -> dict[str, float]:
+    """The shortest of the times that each function returns; they are called alternately."""
+    turns = [{job: work() for job, work in ways.items()} for _ in range(repeat)]
+    return {job: min(turn[job] for turn in turns) for job in ways}
+
+
+@contextmanager
+def on_one_thread() -> Iterator[None]:
+    """One thread in torch and in the libraries below numpy."""
+    with one_thread(), threadpool_limits(limits=1):
+        yield
+
+
+def peak_memory() -> int:
+    """The peak memory of this process so far, in bytes."""
+    import resource  # not available on Windows, where only this function fails
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 LIBRARIES = (
-    "fcxplain",
-    "torch",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "scikit-learn",
-    "xgboost",
-    "xgboost-cpu",
-    "lightgbm",
-    "dice-ml",
+    *("fcxplain", "torch", "numpy", "pandas", "pyarrow", "scikit-learn"),
+    *("xgboost", "xgboost-cpu", "lightgbm", "dice-ml"),
 )
 
 

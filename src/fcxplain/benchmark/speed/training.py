@@ -7,101 +7,52 @@ same batches. The measure is the CPU time of one thread, the best of several alt
 from __future__ import annotations
 
 import copy
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from threadpoolctl import threadpool_limits
 
 from ...generator.cvae import ConditionalVAE, Draw
 from ...generator.losses import Objective
 from ...generator.settings import LossWeights
 from ...generator.training import Callback, Training, TrainingRows
-from ...progress import OnProgress, Progress, no_progress
-from ...training_loop import Schedule, one_thread
-from .timing import Timing, cpu_seconds
+from .timing import Growth, Tell, Timing, cpu_seconds, in_turns, on_one_thread, peak_memory
 
 Batch = tuple[TrainingRows, torch.Tensor]
 """Rows, and the noise of their latent points."""
 SIZES = (10**4, 10**5, 10**6)
 
 
-@dataclass(frozen=True)
-class Growth:
-    """One epoch on a number of rows."""
-
-    rows: int
-    seconds: float
-    memory: int
-    """Increase of the process's peak memory in bytes, including the rows; 0 if the peak was higher before."""
-
-    @property
-    def seconds_per_row(self) -> float:
-        """CPU time per row; constant if training is linear in the rows."""
-        return self.seconds / self.rows
-
-
-def training_speed(
-    objective: Objective,
-    model: ConditionalVAE,
-    rows: TrainingRows,
-    *,
-    schedule: Schedule | None = None,
-    epochs: int = 1,
-    repeat: int = 5,
-    seed: int = 0,
-) -> list[Timing]:
+def training_speed(run: Training, *, repeat: int, seed: int = 0) -> list[Timing]:
     """CPU seconds of an epoch with all terms, and of each term alone, compared with the bare network.
 
     The best of several turns counts. The model is not changed.
     """
-    schedule = replace(schedule or Schedule(), epochs=epochs)
-    batches = _batches(model, rows, schedule, seed)
-    terms = [name for name, weight in objective.weights if weight]
+    batches = _batches(run, seed)
+    terms = [name for name, weight in run.objective.weights if weight]
     ways: dict[str, Callable[[], float]] = {
-        "network alone": lambda: cpu_seconds(lambda: _network_alone(model, batches, schedule)),
-        f"train, {len(terms)} terms": lambda: _best_epoch(objective, model, rows, schedule, seed),
+        "network alone": lambda: cpu_seconds(lambda: _network_alone(run, batches)),
+        f"train, {len(terms)} terms": lambda: _best_epoch(run, run.train, 1, seed),
     }
-    for name in terms:
-        ways[f"term {name}"] = _term_alone(objective, name, _draws(model, batches))
-    best = _in_turns(ways, repeat)
+    draws = _draws(run.model, batches)
+    ways |= {f"term {name}": _term_alone(run.objective, name, draws) for name in terms}
+    with on_one_thread():
+        best = in_turns(ways, repeat)
     floor = best.pop("network alone")
-    return [Timing(job, len(rows), seconds, floor) for job, seconds in best.items()]
+    return [Timing(job, len(run.train), seconds, floor) for job, seconds in best.items()]
 
 
-def training_growth(
-    objective: Objective,
-    model: ConditionalVAE,
-    rows: TrainingRows,
-    *,
-    sizes: Sequence[int] = SIZES,
-    schedule: Schedule | None = None,
-    repeat: int = 3,
-    seed: int = 0,
-    on_progress: OnProgress = no_progress,
-) -> list[Growth]:
+def training_growth(run: Training, sizes: Sequence[int], *, repeat: int, seed: int = 0, tell: Tell) -> list[Growth]:
     """Train one epoch on more and more rows, drawn from these with replacement; the best of several epochs counts."""
-    schedule = replace(schedule or Schedule(), epochs=repeat)
-    generator = torch.Generator().manual_seed(seed)
-    found = list[Growth]()
+    generator, rows, found = torch.Generator().manual_seed(seed), run.train, list[Growth]()
     for size in sorted(sizes):
-        on_progress(Progress(f"one epoch, {size:,} rows", len(found), len(sizes)))
+        tell(f"one epoch, {size:,} rows")
         before = peak_memory()
-        places = torch.randint(len(rows), (size,), generator=generator)
-        resampled = rows.take(places, rows.x.device)
-        seconds = _best_epoch(objective, model, resampled, schedule, seed)
+        resampled = rows.take(torch.randint(len(rows), (size,), generator=generator), rows.x.device)
+        seconds = _best_epoch(run, resampled, repeat, seed)
         found.append(Growth(size, seconds, peak_memory() - before))
     return found
-
-
-def peak_memory() -> int:
-    """The peak memory of this process so far, in bytes."""
-    import resource  # not available on Windows, where only this function fails
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 class _Clock(Callback):
@@ -118,30 +69,27 @@ class _Clock(Callback):
         self.epochs[-1] = time.process_time() - self.begun
 
 
-def _best_epoch(
-    objective: Objective, model: ConditionalVAE, rows: TrainingRows, schedule: Schedule, seed: int
-) -> float:
-    clock = _Clock()
+def _best_epoch(run: Training, rows: TrainingRows, epochs: int, seed: int) -> float:
+    clock, schedule = _Clock(), replace(run.schedule, epochs=epochs)
     generator = torch.Generator().manual_seed(seed)
     some = rows.take(torch.arange(min(len(rows), schedule.batch)), rows.x.device)
-    Training(copy.deepcopy(model), objective, rows, some, schedule, generator, [clock]).run()
+    Training(copy.deepcopy(run.model), run.objective, rows, some, schedule, generator, [clock]).run()
     return min(clock.epochs)
 
 
-def _batches(model: ConditionalVAE, rows: TrainingRows, schedule: Schedule, seed: int) -> list[Batch]:
+def _batches(run: Training, seed: int) -> list[Batch]:
     """The rows in batches as in training, with noise."""
-    generator = torch.Generator().manual_seed(seed)
-    weight = next(model.parameters())
+    generator, rows, weight = torch.Generator().manual_seed(seed), run.train, next(run.model.parameters())
     order = torch.randperm(len(rows), generator=generator)
-    cut = [rows.take(part, weight.device) for part in order.tensor_split(max(1, round(len(rows) / schedule.batch)))]
-    shapes = [(len(part), model.architecture.latent) for part in cut]
+    cut = [rows.take(part, weight.device) for part in order.tensor_split(max(1, round(len(rows) / run.schedule.batch)))]
+    shapes = [(len(part), run.model.architecture.latent) for part in cut]
     noise = [torch.randn(shape, generator=generator).to(weight.device, weight.dtype) for shape in shapes]
     return list(zip(cut, noise, strict=True))
 
 
-def _network_alone(model: ConditionalVAE, batches: list[Batch], schedule: Schedule) -> None:
-    model = copy.deepcopy(model).train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=schedule.learning_rate, fused=True)
+def _network_alone(run: Training, batches: list[Batch]) -> None:
+    model = copy.deepcopy(run.model).train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=run.schedule.learning_rate, fused=True)
     for rows, noise in batches:
         optimiser.zero_grad()
         model(rows.x, rows.y_target, noise).x_cf.sum().backward()
@@ -167,9 +115,3 @@ def _term_alone(objective: Objective, name: str, draws: list[tuple[TrainingRows,
                 term.backward()  # type: ignore[no-untyped-call]
 
     return lambda: cpu_seconds(work)
-
-
-def _in_turns(ways: dict[str, Callable[[], float]], repeat: int) -> dict[str, float]:
-    with threadpool_limits(limits=1), one_thread():
-        turns = [{job: work() for job, work in ways.items()} for _ in range(repeat)]
-    return {job: min(turn[job] for turn in turns) for job in ways}
