@@ -20,7 +20,7 @@ from ..classifier import differentiable
 from ..classifier.networks import mlp
 from ..errors import between, one_of, whole
 from ..explanation import Explanation
-from ..region.groups import grouped
+from ..rules.normal import grouped
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
 from .base import BaseMethod, RowsAsked, answered, one_for_each

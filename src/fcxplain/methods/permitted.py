@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..region.boxes import FAR, BatchBoxes, Box
-from ..region.groups import grouped
 from ..rules import holds
+from ..rules.normal import grouped
 from ..schema import Feature, Natural
 from ..task import Task
 

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from ..rules.check import ROUNDING, Bools, evaluate, sign_is, translated, truth
 from ..rules.nodes import Affine, Atom, Compare, Member, Ref, Same
+from ..rules.normal import Disjunct
 from ..schema import Feature, Natural, Schema
-from .groups import Disjunct
 
 Find = TypeVar("Find", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 # Stands for a grid without end; far enough, and its values are still exact.
 FAR = 2**40
+EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -47,52 +48,52 @@ class Box:
     """
 
     way: Disjunct
-    limits: AtomLimits
+    batch: BatchBoxes
+
+    @cached_property
+    def _atoms(self) -> list[tuple[Feature, tuple[Atom, ...]]]:
+        return [(self.batch.schema[name], atoms) for name, atoms in self.way.alone.items()]
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """The codes of each number."""
-        features = (self.limits.schema[name] for name in self.way.names)
-        return {f.name: self.limits.interval(f, self.way.alone[f.name]) for f in features if f.is_number}
+        return {f.name: self.batch.interval(f, atoms) for f, atoms in self._atoms if f.is_number}
 
     @cached_property
     def levels(self) -> dict[str, Bools]:
         """The levels of each category, `rows x levels`."""
-        features = (self.limits.schema[name] for name in self.way.names)
-        return {f.name: self.limits.levels(f, self.way.alone[f.name]) for f in features if f.is_category}
+        return {f.name: self.batch.levels(f, atoms) for f, atoms in self._atoms if f.is_category}
 
     @cached_property
     def stays(self) -> dict[str, Bools]:
         """Whether the present value of each category may stay although it is not a level."""
-        features = (self.limits.schema[name] for name in self.way.names)
-        return {f.name: self.limits.stays(f, self.way.alone[f.name]) for f in features if f.is_category}
+        return {f.name: self.batch.stays(f, atoms) for f, atoms in self._atoms if f.is_category}
 
     @cached_property
     def given(self) -> Bools:
         """Whether the present row meets the conditions on it."""
-        found = np.ones(self.limits.rows, dtype=bool)
+        found = np.ones(self.batch.rows, dtype=bool)
         for atom in self.way.present:
-            found &= truth(atom, self.limits.before, self.limits.before)
+            found &= truth(atom, self.batch.before, self.batch.before)
         return found
 
     @cached_property
     def open(self) -> Bools:
         """Whether the box holds anything for the row."""
-        if not self.given.any():
-            return self.given
         found = self.given.copy()
-        for interval in self.intervals.values():
-            found &= (interval.low <= interval.high) | interval.keeps
-        for name, allowed in self.levels.items():
-            found &= allowed.any(axis=1) | self.stays[name]
+        if found.any():
+            for interval in self.intervals.values():
+                found &= (interval.low <= interval.high) | interval.keeps
+            for name, allowed in self.levels.items():
+                found &= allowed.any(axis=1) | self.stays[name]
         return found
 
 
 def _once(find: Find) -> Find:
-    """Make a method of `AtomLimits` remember what it finds about a feature and some atoms."""
+    """Make a method of `BatchBoxes` remember what it finds about a feature and some atoms."""
 
     @wraps(find)
-    def found(self: AtomLimits, feature: Feature, *atoms: Any) -> Any:
+    def found(self: BatchBoxes, feature: Feature, *atoms: Any) -> Any:
         key = (find.__name__, feature.name, *atoms)
         if key not in self.known:
             self.known[key] = find(self, feature, *atoms)
@@ -101,13 +102,18 @@ def _once(find: Find) -> Find:
     return cast(Find, found)
 
 
-class AtomLimits:
-    """What atoms allow the rows of a batch. Many boxes have atoms in common, so that each is read once."""
+class BatchBoxes:
+    """The boxes of a batch of rows. Many have atoms in common: what each allows the rows is computed once."""
 
     def __init__(self, schema: Schema, before: Natural) -> None:
         self.schema, self.before = schema, before
         self.rows = len(next(iter(before.values()))) if before else 0
         self.known: dict[tuple[Any, ...], Any] = {}
+        self._boxes: dict[Disjunct, Box] = {}
+
+    def of(self, way: Disjunct) -> Box:
+        """The box of a way of keeping rules, made once."""
+        return self._boxes.setdefault(way, Box(way, self))
 
     @_once
     def may_stay(self, feature: Feature) -> Bools:
@@ -139,11 +145,9 @@ class AtomLimits:
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
             keeps = keeps & limits.keeps
         fixed = self._is_fixed(feature)
-        return (
-            Interval(np.where(fixed, FAR, low), np.where(fixed, -FAR, high), keeps)
-            if fixed.any()
-            else Interval(low, high, keeps)
-        )
+        if fixed.any():
+            low, high = np.where(fixed, FAR, low), np.where(fixed, -FAR, high)
+        return Interval(low, high, keeps)
 
     @_once
     def levels(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
@@ -207,18 +211,6 @@ class AtomLimits:
         return weight, *evaluate(others, self.before, self.before)
 
 
-class BatchBoxes:
-    """The boxes of a batch of rows, each made once."""
-
-    def __init__(self, schema: Schema, before: Natural) -> None:
-        self.limits = AtomLimits(schema, before)
-        self._boxes: dict[Disjunct, Box] = {}
-
-    def of(self, way: Disjunct) -> Box:
-        """The box of a way of keeping rules."""
-        return self._boxes.setdefault(way, Box(way, self.limits))
-
-
 @dataclass(frozen=True)
 class Nearest:
     """For each row the nearest allowed values, their cost, and whether there are any."""
@@ -227,12 +219,17 @@ class Nearest:
     cost: Floats
     found: Bools
 
+    @classmethod
+    def none(cls, natural: Natural, rows: int) -> Nearest:
+        """Nothing found yet."""
+        return cls(dict(natural), np.full(rows, np.inf), np.zeros(rows, dtype=bool))
+
     def take(self, rows: NDArray[Any]) -> Nearest:
         """Those of some rows."""
         return Nearest({n: v[rows] for n, v in self.natural.items()}, self.cost[rows], self.found[rows])
 
-    def put(self, rows: NDArray[Any], other: Nearest) -> Nearest:
-        """The better of the two, where the others are those of some rows."""
+    def improved(self, other: Nearest, rows: NDArray[Any] | slice = EVERY) -> Nearest:
+        """The better of the two, row by row, where the others are those of some rows."""
         found = Nearest({n: v.copy() for n, v in self.natural.items()}, self.cost.copy(), self.found.copy())
         better = other.found & (other.cost < self.cost[rows])
         where = np.arange(len(self.cost))[rows][better]
@@ -241,36 +238,30 @@ class Nearest:
             values[where] = other.natural[name][better]
         return found
 
-    def improve(self, other: Nearest) -> Nearest:
-        """The better of the two, row by row."""
-        better = other.found & (other.cost < self.cost)
-        natural = {n: np.where(better, other.natural[n], v) for n, v in self.natural.items()}
-        return Nearest(natural, np.where(better, other.cost, self.cost), self.found | other.found)
-
 
 @dataclass(frozen=True, eq=False)
 class BoxSearch:
     """Search boxes for the points nearest to requested rows."""
 
-    limits: AtomLimits
+    boxes: BatchBoxes
     after: Natural
     units: Mapping[str, float]
 
     @property
     def before(self) -> Natural:
         """The present rows."""
-        return self.limits.before
+        return self.boxes.before
 
     @property
     def rows(self) -> int:
         """How many there are."""
-        return self.limits.rows
+        return self.boxes.rows
 
     def nearest(self, box: Box) -> Nearest:
         """The nearest point of a box."""
         found, natural, cost = box.given, {}, np.zeros(self.rows)
         for name in box.way.names:
-            feature = self.limits.schema[name]
+            feature = self.boxes.schema[name]
             natural[name], part, possible = (self._number if feature.is_number else self._category)(feature, box)
             cost, found = cost + part, found & possible
         return Nearest(natural, np.where(found, cost, np.inf), found)
@@ -325,9 +316,3 @@ def number_distance(a: Floats, b: Floats, unit: float) -> Floats:
     if not np.isnan(apart).any():
         return np.asarray(apart)
     return np.where(np.isnan(apart), (np.isnan(a) != np.isnan(b)).astype(np.float64), apart)
-
-
-def is_legal(feature: Feature, now: NDArray[Any], then: NDArray[Any]) -> Bools:
-    """Whether each value is legal and may replace the present one, or is the present one and may stay."""
-    legal = feature.on_grid(then) & feature.may_give_way(now)
-    return np.asarray(legal | (feature.same(now, then) & feature.may_stay(now)))

@@ -10,9 +10,9 @@ import numpy as np
 from ..encoding import TableEncoder
 from ..rules.check import ROUNDING, Bools
 from ..rules.nodes import Affine
+from ..rules.normal import Disjunct
 from ..schema import Feature
 from .boxes import Box, Floats
-from .groups import Disjunct
 from .linear import at_most, parted
 from .region import Choice, Places, Region
 
@@ -59,22 +59,8 @@ class EncodedRegion:
 
 def encoded_regions(region: Region, encoder: TableEncoder) -> tuple[EncodedRegion, ...]:
     """What rows may become in the columns of an encoder; what cannot change comes first, as a point."""
-    return (_point(region, encoder), *(_area(choice, region, encoder) for choice in region.choices))
-
-
-def _point(region: Region, encoder: TableEncoder) -> EncodedRegion:
-    nothing = region.boxes.of(Disjunct.of(()))
-    area = _area(Choice(region.fixed, (nothing,), None), region, encoder)
-    start = 0
-    for name in region.fixed:
-        feature, now = region.schema[name], region.before[name]
-        if feature.is_number:
-            low, spread = encoder.scale_[name]
-            area.low[0, :, start] = area.high[0, :, start] = (now - low) / spread
-        else:
-            area.high[0, np.arange(len(now)), start + now] = 1.0
-        start += feature.width
-    return area
+    fixed = Choice(region.fixed, (region.boxes.of(Disjunct(())),), None)
+    return tuple(_area(choice, region, encoder) for choice in (fixed, *region.choices))
 
 
 def _area(choice: Choice, region: Region, encoder: TableEncoder) -> EncodedRegion:
@@ -90,6 +76,11 @@ def _area(choice: Choice, region: Region, encoder: TableEncoder) -> EncodedRegio
                 low[way, :, span.start], high[way, :, span.start] = _ends(feature, box, region, encoder)
             elif feature.name in box.levels:
                 high[way, :, span] = box.levels[feature.name]
+            elif feature.is_number:
+                start, spread = encoder.scale_[feature.name]
+                low[way, :, span.start] = high[way, :, span.start] = (region.before[feature.name] - start) / spread
+            else:
+                high[way, :, span] = region.before[feature.name][:, None] == np.arange(feature.width)
     is_open = np.asarray([b.open for b in choice.boxes], dtype=bool).reshape(shape[:2])
     spans = [encoder.spans_[n] for n in choice.names]
     columns = np.concatenate([np.arange(s.start, s.stop) for s in spans] or [np.empty(0, dtype=np.int64)])
@@ -118,27 +109,26 @@ def _wide(choice: Choice, region: Region, encoder: TableEncoder, local: dict[str
     weights, rest = np.zeros((most, len(lines), 1, width)), np.zeros((most, len(lines), len(region)))
     for way, own in enumerate(lines):
         for k, affine in enumerate(own):
-            weights[k, way, 0], rest[k, way] = _encoded_sum(affine, region, encoder, local)
+            rest[k, way] = _encoded_sum(affine, region, encoder, local, weights[k, way, 0])
     return weights, rest
 
 
 def _encoded_sum(
-    affine: Affine, region: Region, encoder: TableEncoder, local: dict[str, slice]
-) -> tuple[Floats, Floats]:
-    """Weights on a choice's columns and what is added to them, less what the exact reading takes for rounding."""
-    weights = np.zeros(max((s.stop for s in local.values()), default=0))
+    affine: Affine, region: Region, encoder: TableEncoder, local: dict[str, slice], weights: Floats
+) -> Floats:
+    """What is added to a sum over a choice's columns, less what the exact reading takes for rounding.
+
+    The weights of the columns are set in place.
+    """
     terms, rest, size = parted(affine, region.before)
     for weight, ref in terms:
         span, feature = local[ref.name], ref.feature
         if feature.is_number:
             low, spread = encoder.scale_[ref.name]
             weights[span.start] += weight * spread
-            rest, size = rest + weight * low, size + abs(weight) * (_largest(feature) + 2 * abs(low))
+            largest = max(abs(feature.low or 0.0), abs(feature.high or 0.0))
+            rest, size = rest + weight * low, size + abs(weight) * (largest + 2 * abs(low))
         else:
             weights[span] += weight * feature.rank_of_level
             size = size + abs(weight) * np.abs(feature.rank_of_level).max()
-    return weights, np.broadcast_to(rest - 4 * ROUNDING * size, (len(region),))
-
-
-def _largest(feature: Feature) -> float:
-    return max(abs(feature.low or 0.0), abs(feature.high or 0.0))
+    return rest - 4 * ROUNDING * size

@@ -6,7 +6,7 @@ point of the box a sum lacks some number of units, and finding the steps that ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -92,7 +92,7 @@ def slide(box: BoxRows, atom: Atom, start: Nearest, exact: bool = True) -> tuple
     than the bound, nothing is nearer. Unless `exact`, it may cost a little more, and is found sooner.
     """
     total, rows = sum_of(atom), len(start.cost)
-    best = Nearest(start.natural, np.full(rows, np.inf), np.zeros(rows, dtype=bool))
+    best = Nearest.none(start.natural, rows)
     if total is None:
         return best, start.cost.copy()
     stays = {part.feature.name: _may_stay(box, part.feature) for part in total.parts}
@@ -104,7 +104,7 @@ def slide(box: BoxRows, atom: Atom, start: Nearest, exact: bool = True) -> tuple
         which = np.logical_and.reduce([stays[n] for n in kept], axis=0, initial=True) & start.found
         point, least = _on_grid(box.take(which), total, start.take(which), kept, exact)
         bound[which] = np.minimum(bound[which], least)
-        best = best.put(which, point)
+        best = best.improved(point, which)
     return best, bound if len(stays) <= MOST_KEPT else np.minimum(bound, start.cost)
 
 
@@ -127,15 +127,16 @@ def _on_grid(box: BoxRows, total: Sum, start: Nearest, kept: tuple[str, ...], ex
     # An equality is looked at from the side on which the sum lies.
     side = np.where(value < 0, -1.0, 1.0) if total.equal else np.ones(rows)
     need, is_sure = _need(total, value * side, size + np.abs(value))
-    ways = [own.way(side, box) for own in parts]
-    is_sure &= np.logical_and.reduce([way.is_sure for way in ways])
+    sign, *columns, are_sure = (np.stack(own, axis=1) for own in zip(*(p.steps(side, box) for p in parts), strict=True))
+    is_sure &= are_sure.all(axis=1)
     possible = np.logical_and.reduce([own.possible for own in parts])
     solvable = possible & (need >= 0)
-    sack, is_small = _knapsack(total, np.where(solvable & (need <= MOST_NEED), need, 0.0).astype(np.int64), parts, ways)
+    whole = np.where(solvable & (need <= MOST_NEED), need, 0.0).astype(np.int64)
+    sack, is_small = _knapsack(total, whole, np.array([own.each for own in parts]), *columns)
     steps, cost, bound = cheapest(sack, exact=exact)
     natural, base = dict(start.natural), start.cost
-    for i, (own, way) in enumerate(zip(parts, ways, strict=True)):
-        moved = own.part.feature.at(own.code + way.sign * steps[:, i])
+    for i, own in enumerate(parts):
+        moved = own.part.feature.at(own.code + sign[:, i] * steps[:, i])
         natural[own.name] = np.where(steps[:, i] == 0, own.now, moved)
         base = base + (np.abs(own.now - own.wanted) - np.abs(start.natural[own.name] - own.wanted)) * own.rate
     found = solvable & is_small & (need <= MOST_NEED) & np.isfinite(cost)
@@ -145,18 +146,15 @@ def _on_grid(box: BoxRows, total: Sum, start: Nearest, kept: tuple[str, ...], ex
     return Nearest(natural, np.where(found, base + cost, np.inf), found), bound
 
 
-def _knapsack(total: Sum, need: Codes, parts: Sequence[_Part], ways: Sequence[_Way]) -> tuple[Knapsack, Bools]:
+def _knapsack(
+    total: Sum, need: Codes, each: Floats, up: Codes, down: Codes, first_up: Floats, first_down: Floats
+) -> tuple[Knapsack, Bools]:
     """What steps bring and cost, and where these sums are small enough for whole numbers."""
-    columns = (
-        np.stack([getattr(way, name) for way in ways], axis=1) for name in ("first_up", "first_down", "up", "down")
-    )
-    first_up, first_down, up, down = columns
     # More steps than these are never needed.
     most = 2 * int(total.gains.max())
     up, down = np.minimum(up, need[:, None] // total.gains + most), np.minimum(down, most if total.equal else 0)
     is_small = np.maximum(up, down).astype(np.float64) @ total.gains < MOST_SUM
     up, down = np.where(is_small[:, None], up, 0), np.where(is_small[:, None], down, 0)
-    each = np.array([own.each for own in parts])
     return Knapsack(need, total.gains, each, first_up, first_down, up, down, total.equal), is_small
 
 
@@ -171,18 +169,6 @@ def _need(total: Sum, value: Floats, size: Floats) -> tuple[Floats, Bools]:
     if total.equal:
         return np.where(on, whole, -1.0), is_sure
     return np.maximum(np.where(on, whole + total.strict, np.ceil(units)), 0.0), is_sure
-
-
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """The steps of a number that make a sum smaller, and those that make it larger."""
-
-    sign: Codes
-    up: Codes
-    down: Codes
-    first_up: Floats
-    first_down: Floats
-    is_sure: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,8 +206,10 @@ class _Part:
         """What a step costs."""
         return self.step * self.rate
 
-    def way(self, side: Floats, box: BoxRows) -> _Way:
-        """How it makes a sum on that side of 0 smaller."""
+    def steps(self, side: Floats, box: BoxRows) -> tuple[Codes, Codes, Codes, Floats, Floats, Bools]:
+        """The sign of steps that make a sum on that side of 0 smaller, how many there are that way and back,
+        the cost of the first of either, and where that is sure.
+        """
         limits, rows = box.intervals[self.name], len(self.now)
         sign, is_sure = -np.sign(self.part.slope) * side, np.ones(rows, dtype=bool)
         if self.part.anchor is not None:
@@ -241,7 +229,7 @@ class _Part:
         beside = np.where(np.abs(beside) < SLIGHT, 0.0, beside)
         first_up, first_down = (self.each * (1 - 2 * np.clip(way * beside, 0.0, 0.5)) for way in (1, -1))
         up, down = np.maximum(up, 0).astype(np.int64), np.maximum(down, 0)
-        return _Way(sign.astype(np.int64), up, down, first_up, first_down, is_sure)
+        return sign.astype(np.int64), up, down, first_up, first_down, is_sure
 
 
 def at_most(atom: Compare) -> list[Affine]:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ..rules.check import ROUNDING, Bools, holds
 from ..rules.nodes import Formula
+from ..rules.normal import Disjunct
 from ..schema import Feature, Natural, Schema
-from .boxes import BatchBoxes, Box, Floats, is_legal
-from .groups import Disjunct
+from .boxes import BatchBoxes, Box, Floats
 from .program import SECONDS
 from .repair import Repaired, Repairer
 
@@ -76,7 +76,7 @@ class Region:
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         """Everything that may change: what the rules leave, then each feature without rules."""
-        alone = (self.boxes.of(Disjunct.of((name,))) for name in self.repairer.free.names)
+        alone = (self.boxes.of(Disjunct((name,))) for name in self.repairer.free.names)
         return (*self.ruled, *(Choice(box.way.names, (box,), None) for box in alone))
 
     @property
@@ -116,7 +116,11 @@ class Region:
         kept = holds(self.repairer.rules, before, after)
         for feature in self.schema:
             now, then = before[feature.name], after[feature.name]
-            kept = kept & (is_legal(feature, now, then) if feature.mutable else feature.same(now, then))
+            same = feature.same(now, then)
+            if feature.mutable:
+                # The present value may stay, any other must be legal.
+                same = (same & feature.may_stay(now)) | (feature.on_grid(then) & feature.may_give_way(now))
+            kept = kept & same
         return kept
 
     def nearest(self, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
