@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..rules.wording import COUNTED
+from ..rules.rule import COUNTED
 from ..schema import Feature, Schema
 from ..schema.dates import day_of, iso
 from ..schema.feature import plain

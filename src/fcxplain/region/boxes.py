@@ -24,7 +24,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 # Stands for a grid without end; far enough, and its values are still exact.
 FAR = 2**40
-EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -51,23 +50,21 @@ class Box:
     batch: BatchBoxes
 
     @cached_property
-    def _atoms(self) -> list[tuple[Feature, tuple[Atom, ...]]]:
-        return [(self.batch.schema[name], atoms) for name, atoms in self.way.alone.items()]
-
-    @cached_property
     def intervals(self) -> dict[str, Interval]:
         """The codes of each number."""
-        return {f.name: self.batch.interval(f, atoms) for f, atoms in self._atoms if f.is_number}
+        features = (self.batch.schema[name] for name in self.way.names)
+        return {f.name: self.batch.interval(f, self.way.alone[f.name]) for f in features if f.is_number}
 
     @cached_property
     def levels(self) -> dict[str, Bools]:
         """The levels of each category, `rows x levels`."""
-        return {f.name: self.batch.levels(f, atoms) for f, atoms in self._atoms if f.is_category}
+        features = (self.batch.schema[name] for name in self.way.names)
+        return {f.name: self.batch.levels(f, self.way.alone[f.name]) for f in features if f.is_category}
 
     @cached_property
     def stays(self) -> dict[str, Bools]:
         """Whether the present value of each category may stay although it is not a level."""
-        return {f.name: self.batch.stays(f, atoms) for f, atoms in self._atoms if f.is_category}
+        return {name: self.batch.stays(self.batch.schema[name], self.way.alone[name]) for name in self.levels}
 
     @cached_property
     def given(self) -> Bools:
@@ -228,8 +225,8 @@ class Nearest:
         """Those of some rows."""
         return Nearest({n: v[rows] for n, v in self.natural.items()}, self.cost[rows], self.found[rows])
 
-    def improved(self, other: Nearest, rows: NDArray[Any] | slice = EVERY) -> Nearest:
-        """The better of the two, row by row, where the others are those of some rows."""
+    def put(self, rows: NDArray[Any], other: Nearest) -> Nearest:
+        """The better of the two, where the others are those of some rows."""
         found = Nearest({n: v.copy() for n, v in self.natural.items()}, self.cost.copy(), self.found.copy())
         better = other.found & (other.cost < self.cost[rows])
         where = np.arange(len(self.cost))[rows][better]
@@ -238,24 +235,19 @@ class Nearest:
             values[where] = other.natural[name][better]
         return found
 
+    def improve(self, other: Nearest) -> Nearest:
+        """The better of the two, row by row."""
+        better = other.found & (other.cost < self.cost)
+        natural = {n: np.where(better, other.natural[n], v) for n, v in self.natural.items()}
+        return Nearest(natural, np.where(better, other.cost, self.cost), self.found | other.found)
 
-@dataclass(frozen=True, eq=False)
+
 class BoxSearch:
     """Search boxes for the points nearest to requested rows."""
 
-    boxes: BatchBoxes
-    after: Natural
-    units: Mapping[str, float]
-
-    @property
-    def before(self) -> Natural:
-        """The present rows."""
-        return self.boxes.before
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return self.boxes.rows
+    def __init__(self, boxes: BatchBoxes, after: Natural, units: Mapping[str, float]) -> None:
+        self.boxes, self.after, self.units = boxes, after, units
+        self.before, self.rows = boxes.before, boxes.rows
 
     def nearest(self, box: Box) -> Nearest:
         """The nearest point of a box."""

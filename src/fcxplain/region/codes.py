@@ -100,10 +100,7 @@ class RuleWays:
     open: Bools
 
     def needed(self) -> RuleWays:
-        """The same with the ways that some row needs.
-
-        A way that leaves nothing, or nothing beyond an earlier one, is never the nearest.
-        """
+        """The same without ways that leave nothing, or nothing beyond an earlier one: they are never the nearest."""
         kept: list[int] = []
         for way in np.flatnonzero(self.open.any(axis=0)).tolist():
             if not any(self._is_within(way, earlier) for earlier in kept):
@@ -183,10 +180,7 @@ class CodeRegion:
 
 
 def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -> CodeRegion | None:
-    """What rules leave to rows; None where codes cannot express it. `off_grid`: features with a value off the grid.
-
-    Codes cannot express rules on several values at once, or values off the grid.
-    """
+    """What rules leave to rows; None for rules on several values at once, or on features with values `off_grid`."""
     groups = repairer.groups
     if any(group.wide or not 0 < len(group.ways) <= MOST_WAYS for group in groups):
         return None

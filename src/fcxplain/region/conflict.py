@@ -113,14 +113,12 @@ def _alone(rule: Rule, schema: Schema) -> list[Finding]:
     if satisfiable([rule], schema) is False:
         return [Finding("error", "no legal row can keep it", (rule,), "unsatisfiable")]
     if rule.freezes is not None:
-        already = rule.freezes in schema.immutable
         problem = f"{rule.freezes!r} is immutable in the schema already"
-        return [Finding("note", problem, (rule,), "redundant")] if already else []
+        return [Finding("note", problem, (rule,), "redundant")] if rule.freezes in schema.immutable else []
     if satisfiable([], schema, broken=rule) is False:
         return [Finding("warning", "every legal row keeps it: it has no effect", (rule,), "tautology")]
     findings = []
-    named = {r.name for r in rule.refs if r.primed}
-    if named and named <= set(schema.immutable):
+    if {r.name for r in rule.refs if r.primed} <= set(schema.immutable):
         problem = "is about immutable features only: no change can keep or break it"
         findings.append(Finding("warning", problem, (rule,), "immutable"))
     mixed = _mixed_ordinals(rule)
@@ -151,10 +149,7 @@ def _redundant(rules: tuple[Rule, ...], schema: Schema, findings: list[Finding])
 
 
 def breakage(rules: Iterable[Rule], table: pd.DataFrame, *, pairs: int = PAIRS, seed: int = 0) -> list[Breakage]:
-    """For each rule how many rows break it as they are (`x' = x`), and how many pairs of rows.
-
-    Pairs are drawn at random; if there are no more than `pairs`, all are used.
-    """
+    """For each rule how many rows break it as they are (`x' = x`), and how many random pairs (or all, if few)."""
     count = min(pairs, len(table) ** 2)
     if count < pairs:
         drawn = np.divmod(np.arange(count), max(len(table), 1))

@@ -127,8 +127,11 @@ class Program:
                     self.require(item, own)
                 row = dict.fromkeys(chosen, 1.0) | ({indicator: -1.0} if indicator is not None else {})
                 self._rows.append(LinearRow(row, 1.0 if indicator is None else 0.0, math.inf))
-            case Compare():
-                self._comparison(formula, indicator)
+            case Compare(left=left, op=op):
+                linear = self._linear(left, _SIDES[op])
+                unit, is_lattice = self._unit(linear.weights)
+                low, high, give = _limits(op, linear, unit, is_lattice)
+                self._row({v: float(w / unit) for v, w in linear.weights.items()}, low, high, indicator, give)
             case Member(ref=ref, values=values):
                 self._membership(ref, values, indicator)
             case Same():
@@ -152,12 +155,8 @@ class Program:
         self._rows.append(LinearRow({distance: 1.0} | place, offset, math.inf))
 
     def solve(self, exact: Formula, seconds: float = SECONDS) -> Solution:
-        """The cheapest values that satisfy everything required, and `exact`, of which that is a normal form.
-
-        After rounding, the values are checked against `exact`.
-        """
-        refs = frozenset(refs_of(exact)) - self.known.keys()
-        for ref in refs:
+        """The cheapest values that keep what is required, and `exact`, of which that is a normal form, once rounded."""
+        for ref in frozenset(refs_of(exact)) - self.known.keys():
             _ = self._number(ref) if ref.feature.is_number else self._choice(ref)
         if not self._cost:
             return Solution("found", {}, 0.0) if self._keeps(exact, {}) else NONE
@@ -258,13 +257,6 @@ class Program:
             self._rows.append(LinearRow(dict.fromkeys(choice, 1.0), 1.0, 1.0))
         return self._choices[ref]
 
-    def _comparison(self, formula: Compare, indicator: int | None) -> None:
-        linear = self._linear(formula.left, _SIDES[formula.op])
-        unit, is_lattice = self._unit(linear.weights)
-        low, high, give = _limits(formula.op, linear, unit, is_lattice)
-        row = {v: float(w / unit) for v, w in linear.weights.items()}
-        self._row(row, low, high, indicator, give)
-
     def _unit(self, weights: Mapping[int, Fraction]) -> tuple[Fraction, bool]:
         """What a row is divided by: the step of its lattice, or, where that is too fine for the solver, its largest."""
         divisor = divisor_of(w * self._grain[v] for v, w in weights.items())
@@ -273,10 +265,7 @@ class Program:
         return (divisor if is_lattice else largest), is_lattice
 
     def _linear(self, affine: Affine, sides: tuple[int, ...]) -> LinearSum:
-        """Weights by variable, and what is constant: given values and the grids' origins.
-
-        `sides` are those from which the sum is to be bounded.
-        """
+        """Weights by variable, and what is constant, of a sum that is to be bounded from some `sides`."""
         weights: dict[int, Fraction] = {}
         constant, size = Fraction(repr(affine.constant)), abs(affine.constant)
         for weight, atom in affine.terms:
@@ -326,9 +315,8 @@ class Program:
 
     def _range(self, row: Mapping[int, float]) -> tuple[float, float]:
         """Between what a row's sum must lie, as its variables have bounds."""
-        least = sum(w * (self._low[v] if w > 0 else self._high[v]) for v, w in row.items())
-        most = sum(w * (self._high[v] if w > 0 else self._low[v]) for v, w in row.items())
-        return least, most
+        ends = [sorted((w * self._low[v], w * self._high[v])) for v, w in row.items()]
+        return sum(low for low, _ in ends), sum(high for _, high in ends)
 
     def _row(self, row: dict[int, float], low: float, high: float, indicator: int | None, give: float = 0.0) -> None:
         """`low <= row <= high`, or only where the indicator is 1."""

@@ -78,6 +78,7 @@ class Repairer:
         self.groups = grouped(self.rules, self.frozen)
         ruled = {name for group in self.groups for name in group.names}
         self.free = Disjunct(tuple(n for n in schema.names if n not in self.frozen and n not in ruled))
+        self.each_free = tuple(Disjunct((name,)) for name in self.free.names)
 
     def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
         """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row (0: none).
@@ -121,7 +122,7 @@ class Repairer:
                 formula = group.formula if group.disjuncts is None else And(way.atoms)
                 point, bound = _within_sums(search, formula, box, point, exact)
                 bounds.append(bound)
-            best = best.improved(point)
+            best = best.improve(point)
         left = np.zeros(search.rows, dtype=bool)
         for bound in bounds:
             left |= bound < best.cost * (1 - SAME)
@@ -183,49 +184,44 @@ def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, 
     kept = start.found & truth(formula, search.before, {**search.after, **start.natural})
     nearest = Nearest(start.natural, np.where(kept, start.cost, np.inf), kept)
     names = {ref.name for ref in refs_of(formula)} | set(start.natural)
+    before, after = ({n: side[n] for n in names} for side in (search.before, search.after))
     asked, bound = start.found & ~kept, np.full(search.rows, np.inf)
-    gaps = _Gaps.of(search, box)
+    gaps = _Gaps(search, box)
     # A gap that stays breaks every sum, and so a formula that consists of its atoms alone.
     if isinstance(formula, And) and formula.items == box.way.atoms:
         asked &= ~gaps.stay
     bound[asked & ~gaps.tried] = start.cost[asked & ~gaps.tried]
     for filled, rows in gaps.alike(asked & gaps.tried):
-        box_rows, begin = BoxRows.of(search, box, names, rows), start.take(rows)
+        box_rows, begin = BoxRows(before, after, search.units, box.intervals).take(rows), start.take(rows)
         for feature in filled:
             box_rows, begin = _filled(box_rows, begin, feature)
         if filled:
             # What fills the gaps may be enough.
             enough = _truth(formula, box_rows, begin)
-            nearest = nearest.improved(replace(begin, found=begin.found & enough), rows)
+            nearest = nearest.put(rows, replace(begin, found=begin.found & enough))
             rows, box_rows, begin = rows[~enough], box_rows.take(~enough), begin.take(~enough)
         point, least = _keeping_all(formula, box.way.wide, box_rows, begin, exact)
-        nearest, bound[rows] = nearest.improved(point, rows), np.where(least < point.cost * (1 - SAME), least, np.inf)
+        nearest, bound[rows] = nearest.put(rows, point), np.where(least < point.cost * (1 - SAME), least, np.inf)
     return nearest, bound
 
 
-@dataclass(frozen=True, eq=False)
 class _Gaps:
     """Missing values in the sums of a box: `stay` where one cannot be filled, `tried` where all others are numbers."""
 
-    features: list[Feature]
-    how: NDArray[np.int64]
-    """For each row and feature: no gap, one to be filled near the requested value, or with anything."""
-    stay: Bools
-    tried: Bools
-
-    @classmethod
-    def of(cls, search: BoxSearch, box: Box) -> _Gaps:
-        features = list({f.name: f for atom in box.way.wide for f in atom.primed}.values())
-        stay, tried = np.zeros(search.rows, dtype=bool), np.ones(search.rows, dtype=bool)
-        for ref in (ref for atom in box.way.wide for ref in refs_of(atom) if not ref.primed):
-            stay |= ref.feature.is_missing(search.before[ref.name])
-        how = np.zeros((search.rows, len(features)), dtype=np.int64)
-        for i, f in enumerate(features):
+    def __init__(self, search: BoxSearch, box: Box) -> None:
+        refs = [ref for atom in box.way.wide for ref in refs_of(atom)]
+        self.features = list({ref.name: ref.feature for ref in refs if ref.primed}.values())
+        self.stay, self.tried = np.zeros(search.rows, dtype=bool), np.ones(search.rows, dtype=bool)
+        # For each row and feature: no gap, one to be filled near the requested value, or with anything.
+        self.how = np.zeros((search.rows, len(self.features)), dtype=np.int64)
+        for ref in (ref for ref in refs if not ref.primed):
+            self.stay |= ref.feature.is_missing(search.before[ref.name])
+        for i, f in enumerate(self.features):
             gap = f.is_missing(search.before[f.name])
-            stay |= gap & ~f.may_give_way(search.before[f.name])
-            tried &= ~gap | (f.is_number and box.intervals[f.name].low <= box.intervals[f.name].high)
-            how[:, i] = gap * (1 + f.is_missing(search.after[f.name]))
-        return cls(features, how, stay, tried & ~stay)
+            self.stay |= gap & ~f.may_give_way(search.before[f.name])
+            self.tried &= ~gap | (f.is_number and box.intervals[f.name].low <= box.intervals[f.name].high)
+            self.how[:, i] = gap * (1 + f.is_missing(search.after[f.name]))
+        self.tried &= ~self.stay
 
     def alike(self, which: Bools) -> Iterator[tuple[list[Feature], NDArray[np.int64]]]:
         """Some rows, with the features to be filled, so that in all of them these are filled in one way."""
@@ -264,10 +260,10 @@ def _keeping_all(
             rows = box.take(which)
             point, least = slide(rows, atom, start.take(which), exact)
             bound[which] = np.maximum(bound[which], least)
-            best = best.improved(replace(point, found=point.found & _truth(formula, rows, point)), which)
+            best = best.put(which, replace(point, found=point.found & _truth(formula, rows, point)))
     left = np.flatnonzero(~best.found & np.isfinite(bound))
     if len(wide) > 1 and len(left):
-        best = best.improved(_in_turn(formula, wide, box.take(left), start.take(left)), left)
+        best = best.put(left, _in_turn(formula, wide, box.take(left), start.take(left)))
     return best, bound
 
 
@@ -278,11 +274,11 @@ def _in_turn(formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Neares
     """
     best = Nearest.none(start.natural, len(start.cost))
     for order in permutations(wide) if len(wide) <= FEW_SUMS else ([*wide[i:], *wide[:i]] for i in range(FEW_SUMS)):
-        best = best.improved(_one_by_one(formula, order, box, start, stay=True))
+        best = best.improve(_one_by_one(formula, order, box, start, stay=True))
     left = np.flatnonzero(~best.found)
     if len(left):
         turns = _one_by_one(formula, tuple(wide) * ROUNDS, box.take(left), start.take(left), stay=False)
-        best = best.improved(turns, left)
+        best = best.put(left, turns)
     return best
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from itertools import product
 from math import prod
 from operator import or_
@@ -154,15 +154,7 @@ def _plain_member(ref: Ref, values: tuple[float, ...], wanted: bool) -> Formula:
     return _or(parts) if wanted else _and(parts)
 
 
-def _and(items: Iterable[Formula]) -> Formula:
-    return _joined(And, items, FALSE)
-
-
-def _or(items: Iterable[Formula]) -> Formula:
-    return _joined(Or, items, TRUE)
-
-
-def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Formula) -> Formula:
+def _joined(kind: type[And] | type[Or], decisive: Formula, items: Iterable[Formula]) -> Formula:
     """Items joined flat and without repetition; a decisive one settles the matter alone."""
     flat: list[Formula] = []
     for item in items:
@@ -171,6 +163,10 @@ def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Form
         return decisive
     distinct = tuple(dict.fromkeys(flat))
     return distinct[0] if len(distinct) == 1 else kind(distinct)
+
+
+_and = partial(_joined, And, FALSE)
+_or = partial(_joined, Or, TRUE)
 
 
 def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, ...]] | None:
