@@ -106,7 +106,7 @@ def hull(areas: Sequence[EncodedRegion], width: int) -> tuple[Floats, Floats]:
     rows = areas[0].open.shape[1]
     low, high = np.zeros((rows, width)), np.zeros((rows, width))
     for area in areas:
-        some, is_open = area.open.any(axis=0)[:, None], area.open[..., None]
+        some, is_open = np.asarray(area.open.any(axis=0))[:, None], area.open[..., None]
         least = np.where(is_open, area.low, np.inf).min(axis=0, initial=np.inf)
         most = np.where(is_open, area.high, -np.inf).max(axis=0, initial=-np.inf)
         low[:, area.columns], high[:, area.columns] = np.where(some, least, 0.0), np.where(some, most, 0.0)

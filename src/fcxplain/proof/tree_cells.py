@@ -55,9 +55,13 @@ class FeatureCells:
         """The number of cells with grid values; they come first."""
         return np.asarray(self.first <= self.last)
 
+    def knows(self, value: Any) -> bool:
+        """Whether an off-grid value has a cell."""
+        return _key_of(value) in self.elsewhere
+
     def of(self, feature: Feature, value: Any) -> int:
         """The cell of a value."""
-        if _key_of(value) in self.elsewhere:
+        if self.knows(value):
             return self.elsewhere[_key_of(value)]
         code = int(feature.codes(np.asarray([value]))[0])
         return int(np.flatnonzero(self.between(code, code))[0])

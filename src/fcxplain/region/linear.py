@@ -166,7 +166,7 @@ class _Part:
         feature, self.name, self.step = part.feature, part.feature.name, float(part.feature.step or 1)
         limits, self.wanted = box.intervals[self.name], box.after[self.name]
         self.part, self.is_kept = part, is_kept
-        self.code = np.clip(feature.codes(self.wanted), limits.low, np.maximum(limits.low, limits.high))
+        self.code: Codes = np.clip(feature.codes(self.wanted), limits.low, np.maximum(limits.low, limits.high))
         self.now = box.before[self.name] if is_kept else feature.at(self.code)
         self.possible = limits.keeps if is_kept else limits.low <= limits.high
         # The cost of one of its units, and of a step.
@@ -174,8 +174,9 @@ class _Part:
         self.each = self.step * self.rate
 
     def steps(self, side: Floats, box: BoxRows) -> tuple[Codes, Codes, Codes, Floats, Floats, Bools]:
-        """The sign of steps that make a sum on that side of 0 smaller, how many there are that way and back,
-        the cost of the first of either, and where that is sure.
+        """How it makes a sum on that side of 0 smaller: the sign of such steps, how many there are, and how many back.
+
+        The cost of the first of each follows, and where all that is sure.
         """
         limits, rows = box.intervals[self.name], len(self.now)
         sign, is_sure = -np.sign(self.part.slope) * side, np.ones(rows, dtype=bool)
