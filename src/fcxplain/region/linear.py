@@ -114,8 +114,8 @@ def _on_grid(box: BoxRows, total: Sum, start: Nearest, kept: tuple[str, ...], ex
     side = np.where(value < 0, -1.0, 1.0) if total.equal else np.ones(rows)
     need, is_sure = _need(total, value * side, size + np.abs(value))
     moves = zip(*(own.steps(side, box) for own in parts), strict=True)
-    columns: list[NDArray[Any]] = [np.stack(column, axis=1) for column in moves]
-    sign, up, down, first_up, first_down, are_sure = columns
+    sign: Codes
+    sign, up, down, first_up, first_down, are_sure = (np.stack(column, axis=1) for column in moves)
     is_sure &= are_sure.all(axis=1)
     possible = np.logical_and.reduce([own.possible for own in parts])
     solvable = possible & (need >= 0)
