@@ -476,6 +476,19 @@ def test_a_present_value_between_two_grid_values_survives_cutting():
     assert proof.reason.tolist() == ["", "bound"]
 
 
+def test_rows_with_unknown_levels_that_stay_do_not_disturb_the_bounds_of_others():
+    stays = Feature("c", "categorical", levels=("x", "y"), mutable=False, guessed=("levels",))
+    schema = Schema((Feature("a", "integer", low=0, high=9), stays))
+    train = pd.DataFrame({"a": [0, 9], "c": ["x", "y"]})
+    task = Task(train, linear(3, 2, 0), schema=schema, target=1)
+    unknown = pd.DataFrame({"a": 1, "c": [f"level {i}" for i in range(10)]})
+    together = prove(task, pd.concat([unknown, train]), np.ones(12, dtype=int), limit=0)
+    alone = prove(task, train, np.ones(2, dtype=int), limit=0)
+    assert not together.impossible[:10].any()
+    assert together.reason[10:].tolist() == alone.reason.tolist()
+    assert (alone.impossible | alone.possible).all()
+
+
 def test_a_frozen_value_beside_the_grid_is_left_undecided():
     """0.1 + 0.2 keeps the rule `x' == x` at 0.3, which is another row for the model."""
     schema = Schema((Feature("x", "continuous", low=0, high=1, step=0.1), Feature("n", "integer", low=0, high=1)))

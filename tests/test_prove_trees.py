@@ -33,8 +33,8 @@ import loans
 from effort import examples
 from fcxplain import Feature, Schema, Task, load_dataset, train_classifier
 from fcxplain.explanation import Status
+from fcxplain.proof.batch import own_trees
 from fcxplain.proof.proof import prove
-from fcxplain.proof.reading import own_trees
 from fcxplain.rules import holds, parse_rules
 from fcxplain.search import Search
 from proving import BOX_RULES, WIDE_RULES, a_task, rows_of, some_rows, truth_of

@@ -41,10 +41,10 @@ from .errors import (
 )
 from .outcome import Outcome, Outcomes, as_target, checked_probability
 from .region.conflict import NO_PRIME, contradiction
-from .region.groups import frozen_names
 from .region.region import Region
 from .region.repair import Repairer
 from .rules import Rule, RuleSource, in_words, parse_rules, read_rules, rules_grid
+from .rules.normal import frozen_names
 from .schema import Natural, Schema
 from .schema.column import short_float
 from .schema.inference import without_ignored

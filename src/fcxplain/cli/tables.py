@@ -194,7 +194,7 @@ def _show_corrections(data: Dataset, source: Source, kept: Path | None) -> None:
 
 def show_freedom(data: Dataset, rules: Sequence[Rule], source: Source) -> None:
     """Show the features that cannot change and, if there are no rules, suggest some."""
-    from ..region.groups import frozen_names
+    from ..rules.normal import frozen_names
 
     fixed = frozen_names(rules, data.schema)
     fixed_here = [data.schema[name].title for name in data.schema.names if name in fixed]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..rules.wording import COUNTED
+from ..rules.rule import COUNTED
 from ..schema import Feature, Schema
 from ..schema.dates import day_of, iso
 from ..schema.definition import is_missing

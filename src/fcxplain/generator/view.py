@@ -18,10 +18,10 @@ from ..encoding import TableEncoder
 from ..errors import TrainingError
 from ..explanation import Explanation
 from ..region.boxes import BatchBoxes, Box, Interval
-from ..region.groups import Group
 from ..region.repair import Repairer
 from ..rules import Rule, penalty
 from ..rules.nodes import Affine, Compare, Formula, Implies, Ref, refs_of
+from ..rules.normal import Group
 from ..schema import Feature, Natural
 from ..task import Task
 from .heads import Allowed, Boxes

@@ -21,7 +21,7 @@ from ..classifier import differentiable
 from ..classifier.networks import mlp
 from ..errors import between
 from ..explanation import Explanation
-from ..region.groups import grouped
+from ..rules.normal import grouped
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
 from .base import BaseMethod, BatchSize, Count, Positive, RowsAsked, Weight, Widths, answered, in_parts, one_for_each

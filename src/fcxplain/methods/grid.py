@@ -22,8 +22,8 @@ from torch import Tensor
 from ..classifier import differentiable
 from ..hashing import distinct
 from ..region.boxes import FAR, BatchBoxes, Box
-from ..region.groups import grouped
 from ..rules import holds
+from ..rules.normal import grouped
 from ..schema import Feature, Natural
 from ..task import Task
 from .base import RowsAsked

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ..encoding import TableEncoder
 from ..outcome import Need
-from ..region.encoded import EncodedRegion, encoded_regions
-from ..region.region import Places
+from ..region.region import EncodedRegion, Places, encoded_regions
 from ..rules.check import Bools
 from ..schema import Natural
 from .batch import ProofBatch, Reason
@@ -40,33 +39,24 @@ class LinearBound:
     constant: Floats
 
 
-@dataclass(frozen=True)
-class Peak:
+def peak(areas: Sequence[EncodedRegion], score: LinearBound) -> tuple[Floats, Floats, Bools]:
     """The largest value of a score over the region of each row (-inf if it is empty), and where it lies.
 
-    `kept`: that point also satisfies the comparisons that are not part of the boxes.
+    With rules on several values at once, it is an upper bound; the last result says whether that point keeps them.
     """
-
-    value: Floats
-    x: Floats
-    kept: Bools
-
-
-def peak(areas: Sequence[EncodedRegion], score: LinearBound) -> Peak:
-    """The largest value of a score, or an upper bound of it if there are rules on several values at once."""
     rows, width = areas[0].open.shape[1], len(score.size)
     value, x = np.broadcast_to(score.constant, (rows,)).astype(np.float64), np.zeros((rows, width))
     kept, every = np.ones(rows, dtype=bool), np.arange(rows)
     for area in areas:
         if not len(area.open):
-            return Peak(np.full(rows, -np.inf), x, ~kept)
+            return np.full(rows, -np.inf), x, ~kept
         best, where = _tightened(area, score) if len(area.weights) else _highest(area, score)
         way = best.argmax(axis=0)
         value = value + best[way, every]
         x[:, area.columns] = where[way, every]
         sums = (area.weights * where).sum(axis=-1) + area.rest
         kept &= (sums <= 0).all(axis=0)[way, every]
-    return Peak(value, x, kept)
+    return value, x, kept
 
 
 def _highest(area: EncodedRegion, score: LinearBound, multipliers: Floats | None = None) -> tuple[Floats, Floats]:
@@ -112,11 +102,14 @@ def _tightened(area: EncodedRegion, score: LinearBound) -> tuple[Floats, Floats]
 
 
 def hull(areas: Sequence[EncodedRegion], width: int) -> tuple[Floats, Floats]:
-    """The smallest box around the region of each row, `rows x width`."""
+    """The smallest box around the region of each row, `rows x width`; an empty one is a point at 0."""
     rows = areas[0].open.shape[1]
     low, high = np.zeros((rows, width)), np.zeros((rows, width))
     for area in areas:
-        low[:, area.columns], high[:, area.columns] = area.hull()
+        some, is_open = np.asarray(area.open.any(axis=0))[:, None], area.open[..., None]
+        least = np.where(is_open, area.low, np.inf).min(axis=0, initial=np.inf)
+        most = np.where(is_open, area.high, -np.inf).max(axis=0, initial=-np.inf)
+        low[:, area.columns], high[:, area.columns] = np.where(some, least, 0.0), np.where(some, most, 0.0)
     return low, high
 
 
@@ -193,15 +186,6 @@ CELLS = 2**22
 
 
 @dataclass(frozen=True)
-class BoundProof:
-    """Rows that are proved not to reach a class, and encoded candidates for those that seem to reach it."""
-
-    certain: Bools
-    reached: Bools
-    x: Floats
-
-
-@dataclass(frozen=True)
 class Branches:
     """Parts of the regions of rows: the row of each, and its bounds on the encoded columns."""
 
@@ -218,22 +202,20 @@ class Splitter:
     """Bounds of an outcome's score over the regions of some rows."""
 
     def __init__(
-        self,
-        network: ReluNetwork,
-        needs: Sequence[Need],
-        areas: Sequence[EncodedRegion],
-        encoder: TableEncoder,
-        before: Natural,
+        self, network: ReluNetwork, needs: list[Need], areas: list[EncodedRegion], encoder: TableEncoder, now: Natural
     ) -> None:
-        self.network, self.areas, self.encoder, self.before = network, areas, encoder, before
+        self.network, self.areas, self.encoder, self.now = network, areas, encoder, now
         self.others = np.stack([need.weights for need in needs])
         # A sum of two numbers is rounded too.
         self.loose = np.array([need.loose + ROUNDED * abs(need.loose) for need in needs])
         self.importance = np.max([network.sizes(t)[0] for t in self.others], axis=0)
         self.rows = areas[0].open.shape[1]
 
-    def refute(self, *, parts: int = PARTS) -> BoundProof:
-        """Bound all rows, and split those that are neither refuted nor reach the class."""
+    def refute(self, parts: int) -> tuple[Bools, Bools, Floats]:
+        """Bound all rows, and split those that are neither refuted nor reach the class.
+
+        Rows that are proved not to reach it, and rows that seem to, with their encoded candidates.
+        """
         undecided, reached = np.zeros(self.rows, dtype=bool), np.zeros(self.rows, dtype=bool)
         x = np.zeros((self.rows, self.encoder.width_))
         left = Branches(np.arange(self.rows), *hull(self.areas, self.encoder.width_))
@@ -247,38 +229,30 @@ class Splitter:
             if not len(left.row):
                 break
         undecided[left.row] = True
-        return BoundProof(~(undecided | reached), reached, x)
+        return ~(undecided | reached), reached, x
 
     def _open(self, parts: Branches) -> tuple[Branches, Floats, Bools]:
         """The parts that no bound closes, tightened; the best point of each, and whether it is good enough."""
-        starts = range(0, len(parts.row), self._chunk)
-        found = [self._open_chunk(parts.take(slice(s, s + self._chunk))) for s in starts]
-        row, low, high, x = (np.concatenate([f[i] for f in found]) for i in range(4))
-        reached = np.concatenate([f[4] for f in found])
-        return Branches(row, low, high), x, reached & self._is_reached(x)
-
-    @property
-    def _chunk(self) -> int:
         widest = max(layer.weight.size for layer in self.network.layers)
         ways = sum(area.low.shape[0] * area.low.shape[2] for area in self.areas)
-        return int(max(16, CELLS // (2 * max(widest, ways))))
+        size = max(16, CELLS // (2 * max(widest, ways)))
+        found = [self._open_chunk(parts.take(slice(s, s + size))) for s in range(0, len(parts.row), size)]
+        row, low, high, x = (np.concatenate([f[i] for f in found]) for i in range(4))
+        scores = self.network.logits(x) @ self.others.T + self.loose
+        return Branches(row, low, high), x, np.concatenate([f[4] for f in found]) & (scores > 0).all(axis=1)
 
     def _open_chunk(self, parts: Branches) -> tuple[Places, Floats, Floats, Floats, Bools]:
         areas = [area.take(parts.row).within(parts.low, parts.high) for area in self.areas]
         low, high = hull(areas, self.encoder.width_)
         best, x, kept = np.full(len(low), np.inf), np.zeros(low.shape), np.zeros(len(low), dtype=bool)
         for towards, loose in zip(self.others, self.loose, strict=True):
-            top = peak(areas, ceiling(self.network, towards, low, high, self.encoder))
-            value = top.value + loose
-            lower = value < best
-            best, x = np.where(lower, value, best), np.where(lower[:, None], top.x, x)
-            kept = np.where(lower, top.kept, kept)
+            value, at, fits = peak(areas, ceiling(self.network, towards, low, high, self.encoder))
+            lower = value + loose < best
+            best, x = np.where(lower, value + loose, best), np.where(lower[:, None], at, x)
+            kept = np.where(lower, fits, kept)
         # Anything but a proof keeps a part open, including NaN.
         is_open = ~(best < 0)
         return parts.row[is_open], low[is_open], high[is_open], x[is_open], kept[is_open]
-
-    def _is_reached(self, x: Floats) -> Bools:
-        return np.asarray((self.network.logits(x) @ self.others.T + self.loose > 0).all(axis=1))
 
     def _cut(self, parts: Branches) -> tuple[Branches, Bools]:
         """Split each part along the feature with the largest effect; also return rows with a part of a single point."""
@@ -315,7 +289,7 @@ class Splitter:
         """Split at the middle: one part ends on the grid below it, the other starts above it."""
         feature, column = self.encoder.schema_[name], self.encoder.spans_[name].start
         start, spread = self.encoder.scale_[name]
-        low, high, now = first.low[own, column], first.high[own, column], self.before[name][first.row[own]]
+        low, high, now = first.low[own, column], first.high[own, column], self.now[name][first.row[own]]
         middle = (low + high) / 2 * spread + start
         code = np.floor((middle - feature.at(np.array([0]))) / float(feature.step or 1)).astype(np.int64)
         left, right = feature.at(code), feature.at(code + 1)
@@ -327,7 +301,7 @@ class Splitter:
 
 def by_bounds(batch: ProofBatch) -> None:
     """Refute rows by bounds on the scores of a network, or find rows that get the class."""
-    network, outcomes = batch.model.network, batch.outcomes
+    network, encoder, outcomes = batch.model.network, batch.model.encoder, batch.outcomes
     if network is None:
         return
     edge = batch.task.classifier.threshold
@@ -336,21 +310,16 @@ def by_bounds(batch: ProofBatch) -> None:
     room = 0.0 if outcomes.least is None else ROUNDED_SHARE
     for code in np.unique(outcomes.code).tolist():
         rows = np.flatnonzero(batch.open & batch.whole & (outcomes.code == code))
-        if len(rows):
-            _refute(batch, rows, network, outcomes.ways(code, room=room, built_in=built_in))
-
-
-def _refute(batch: ProofBatch, rows: Places, network: ReluNetwork, ways: list[list[Need]]) -> None:
-    """Rows with one outcome: they are impossible if each of its alternatives is refuted."""
-    encoder, certain = batch.model.encoder, np.ones(len(rows), dtype=bool)
-    own = [area.take(rows) for area in encoded_regions(batch.region, encoder)]
-    now = {n: v[rows] for n, v in batch.region.before.items()}
-    for needs in ways:
-        result = Splitter(network, needs, own, encoder, now).refute(parts=batch.limits.parts)
-        certain &= result.certain
-        left = result.reached & batch.open[rows]
-        batch.confirm(rows, left, _natural(encoder, result.x, now))
-    batch.settle(rows[certain], Reason.BOUND)
+        if not len(rows):
+            continue
+        own = [area.take(rows) for area in encoded_regions(batch.region, encoder)]
+        now, certain = {n: v[rows] for n, v in batch.region.before.items()}, np.ones(len(rows), dtype=bool)
+        # Rows are impossible if each alternative of their outcome is refuted.
+        for needs in outcomes.ways(code, room=room, built_in=built_in):
+            refuted, reached, x = Splitter(network, needs, own, encoder, now).refute(batch.limits.parts)
+            certain &= refuted
+            batch.confirm(rows, reached & batch.open[rows], _natural(encoder, x, now))
+        batch.settle(rows[certain], Reason.BOUND)
 
 
 def _natural(encoder: TableEncoder, x: Floats, now: Natural) -> dict[str, NDArray[Any]]:

@@ -17,8 +17,8 @@ from ..classifier.protocol import Predictions
 from ..errors import ClassifierError
 from ..explanation import ChangeCosts
 from ..outcome import Outcomes
-from ..region.region import Places, Region
-from ..schema import Feature, Natural
+from ..region.region import Places
+from ..schema import Natural
 from ..task import Task
 from .batch import ProofBatch, Reason
 
@@ -63,22 +63,16 @@ def _try_out(batch: ProofBatch, rows: Places, wanted: Outcomes | None) -> None:
 
 def _tried(batch: ProofBatch, rows: Places, memory: AskedRows) -> Iterator[tuple[int, Natural, Predictions]]:
     """Indices in `rows`, with the legal rows of each and the model's predictions (see `AskedRows`)."""
-    for places in _batches(batch.region, rows):
-        points = [batch.region.points(int(rows[i])).legal() for i in places]
-        every = {n: np.concatenate([p[n] for p in points]) for n in batch.task.schema.names}
-        ends = np.cumsum([len(p[batch.task.schema.names[0]]) for p in points])
-        said = memory.predictions(int(ends[-1]), partial(_taken, every))
-        parts = (said.take(part) for part in np.split(np.arange(ends[-1]), ends[:-1]))
-        yield from zip(places.tolist(), points, parts, strict=True)
-
-
-def _batches(region: Region, rows: Places) -> Iterator[Places]:
-    """Indices in `rows` that are processed together; rows that share immutable values come together."""
-    keys = [region.before[n][rows] for n in region.fixed] or [np.zeros(len(rows))]
-    order = np.lexsort(keys)
+    region, names = batch.region, batch.task.schema.names
+    # Rows that share immutable values are processed together.
+    order = np.lexsort([region.before[n][rows] for n in region.fixed] or [np.zeros(len(rows))])
     part = region.count[rows][order].cumsum() // BATCH
-    for one in np.unique(part):
-        yield order[part == one]
+    for places in (order[part == one] for one in np.unique(part)):
+        points = [region.points(int(rows[i])).legal() for i in places]
+        every = {n: np.concatenate([p[n] for p in points]) for n in names}
+        ends = np.cumsum([len(p[names[0]]) for p in points])
+        said = memory.predictions(int(ends[-1]), partial(_taken, every))
+        yield from zip(places.tolist(), points, map(said.take, np.split(np.arange(ends[-1]), ends[:-1])), strict=True)
 
 
 class AskedRows:
@@ -86,7 +80,8 @@ class AskedRows:
 
     def __init__(self, task: Task, before: Natural, wanted: Outcomes | None = None) -> None:
         self.task, self.calls, self.wanted = task, 0, wanted
-        self._off_grid = {f.name: _off_grid(f, before[f.name]) for f in task.schema}
+        columns = ((f, before[f.name]) for f in task.schema)
+        self._off_grid = {f.name: np.unique(values[~f.on_grid(values)]) for f, values in columns}
         sizes = [(f.top or 0) + 1 + len(self._off_grid[f.name]) for f in task.schema]
         self._has_keys = math.prod(sizes) < 2**62
         self._keys = np.empty(0, dtype=np.int64)
@@ -142,7 +137,3 @@ def _parts(places: Places) -> Iterator[Places]:
 
 def _taken(natural: Natural, places: Places) -> dict[str, NDArray[Any]]:
     return {n: v[places] for n, v in natural.items()}
-
-
-def _off_grid(feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
-    return np.unique(values[~feature.on_grid(values)])

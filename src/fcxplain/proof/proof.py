@@ -7,7 +7,7 @@ they are few. Without a proof nothing is known, unless a legal row that gets the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,9 @@ from ..errors import DataError
 from ..region.region import Places
 from ..rules.check import Bools
 from ..task import Task
-from .batch import ProofBatch, ProofLimits, Reason
+from .batch import ModelReading, ProofBatch, ProofLimits, Reason
 from .bounds import PARTS, by_bounds
 from .enumeration import by_enumeration
-from .reading import ModelReading
 from .tree_search import ASKED, BOXES, by_trees
 
 # The most legal rows of one row on which the model is queried.
@@ -91,24 +90,17 @@ def prove(
     if not len(rows):
         return Proof(np.empty(0, dtype=str), np.empty(0, dtype=bool), rows, np.empty(0, dtype=np.int64))
     model = ModelReading.of(task) if model is None else model
-    step, batches = _rows_at_a_time(task), []
+    widths = {f.name: f.width for f in task.schema}
+    columns = sum(len(g.ways) * sum(widths[n] for n in g.names) for g in task.repairer.groups)
+    step, batches = max(16, min(MOST_ROWS, CELLS // max(1, columns))), []
     for part in (slice(start, start + step) for start in range(0, len(rows), step)):
         own = {n: v[part] for n, v in before.items()}
         batches.append(ProofBatch(task, model, limits, rows.iloc[part], own, wanted[part]))
         for proof in PROOFS:
             proof(batches[-1])
-    return _joined(rows, batches)
-
-
-def _rows_at_a_time(task: Task) -> int:
-    widths = {f.name: f.width for f in task.schema}
-    columns = sum(len(g.ways) * sum(widths[n] for n in g.names) for g in task.repairer.groups)
-    return max(16, min(MOST_ROWS, CELLS // max(1, columns)))
-
-
-def _joined(rows: pd.DataFrame, batches: Sequence[ProofBatch]) -> Proof:
-    task, model, fields = batches[0].task, batches[0].model, ("reason", "possible", "asked")
-    reason, possible, asked = (np.concatenate([getattr(b, name) for b in batches]) for name in fields)
+    reason, possible, asked = (
+        np.concatenate([getattr(b, name) for b in batches]) for name in ("reason", "possible", "asked")
+    )
     natural = {n: np.concatenate([b.witness[n] for b in batches]) for n in task.schema.names}
     notes = tuple(dict.fromkeys([*model.notes, *(note for b in batches for note in b.notes)]))
     calls = sum(b.calls for b in batches) + model.shown

@@ -20,7 +20,7 @@ from ..region.boxes import Box, Floats
 from ..region.linear import at_most, parted
 from ..region.region import Choice, Places, Region
 from ..rules.check import ROUNDING, Bools, truth
-from ..rules.nodes import Affine
+from ..rules.nodes import Affine, Formula
 from ..schema import Feature, Natural
 from ..task import Task
 
@@ -36,10 +36,7 @@ TRIED_VALUES = 4096
 
 @dataclass(frozen=True, eq=False)
 class FeatureCells:
-    """The cells of one feature: the first and the last code of each.
-
-    In a cell of off-grid values only, the last code is below the first.
-    """
+    """The cells of one feature: the first and the last code of each; that is below the first without grid values."""
 
     first: Places
     last: Places
@@ -88,7 +85,10 @@ def cell_sides(
     task: Task, questions: Questions, columns: Callable[[pd.DataFrame], Floats], before: Natural
 ) -> CellSides:
     """The cells of a task's features for splits on a model's `columns`, including off-grid values."""
-    values = {f.name: _values(f, before[f.name]) for f in task.schema}
+    values = {}
+    for f in task.schema:
+        now, legal = before[f.name], f.at(np.arange((f.top or 0) + 1))
+        values[f.name] = np.concatenate([legal, np.unique(now[~f.on_grid(now)])])
     if sum(map(len, values.values())) > MOST_VALUES:
         raise ClassifierError(f"the features have more than {MOST_VALUES:,} legal values together")
     known = column_values(task.table, columns, values)
@@ -106,11 +106,6 @@ def cell_sides(
         cuts.append(goes[first])
     same = questions.goes_left(every, known.base[questions.column])
     return CellSides(tuple(grids), feature, cut, same, tuple(cuts))
-
-
-def _values(feature: Feature, now: NDArray[Any]) -> NDArray[Any]:
-    grid = feature.at(np.arange((feature.top or 0) + 1))
-    return np.concatenate([grid, np.unique(now[~feature.on_grid(now)])])
 
 
 def _key_of(value: Any) -> float:
@@ -235,35 +230,30 @@ def _parted(
 
 
 @dataclass(frozen=True, eq=False)
-class CellSum:
-    """A comparison of several values: the sum over features of the least `cost` of their cells must not be positive."""
-
-    way: int
-    cost: Floats
-    rest: float
-
-
-@dataclass(frozen=True, eq=False)
 class CellWays:
-    """Features linked by rules, and the cells that each alternative of these rules allows, `ways x cells`."""
+    """Features linked by rules, and the cells that each alternative of these rules allows, `ways x cells`.
+
+    A comparison of several values belongs to an alternative, has a cost for each cell, and a rest: this and the least
+    costs of the features' cells must not add up to more than 0.
+    """
 
     choice: Choice
     boxes: tuple[Box, ...]
     spans: tuple[slice, ...]
     cells: Bools
-    limits: tuple[CellSum, ...]
+    comparisons: tuple[tuple[int, Floats, float], ...]
 
     def open(self, boxes: Bools) -> Bools:
         """Which alternatives intersect boxes (`n x cells`), `n x ways`."""
         found = np.ones((len(boxes), len(self.boxes)), dtype=bool)
         for span in self.spans:
             found &= (boxes[:, span].astype(np.float32) @ self.cells[:, span].T.astype(np.float32)) > 0
-        for limit in self.limits:
-            least = np.full(len(boxes), limit.rest)
+        for way, cost, rest in self.comparisons:
+            least = np.full(len(boxes), rest)
             for span in self.spans:
-                inside = boxes[:, span] & self.cells[limit.way, span]
-                least += np.where(inside, limit.cost[span], np.inf).min(axis=1)
-            found[:, limit.way] &= least <= 0
+                inside = boxes[:, span] & self.cells[way, span]
+                least += np.where(inside, cost[span], np.inf).min(axis=1)
+            found[:, way] &= least <= 0
         return found
 
     def drawn_in(self, boxes: Bools) -> Bools:
@@ -274,39 +264,88 @@ class CellWays:
         return drawn
 
 
-@dataclass(frozen=True, eq=False)
 class CellRegion:
-    """The region of one row, in cells."""
+    """The region that rules, bounds and immutables leave to one row, in cells.
 
-    region: Region
-    row: int
-    trees: CellTrees
-    whole: Bools
-    """The smallest box around the region."""
-    ways: tuple[CellWays, ...]
-    several: tuple[CellWays, ...]
-    """The choices that a box may satisfy only in part."""
+    `whole` is the smallest box around it, and `several` has the choices that a box may satisfy only in part.
+    """
 
-    @classmethod
-    def of(cls, region: Region, row: int, trees: CellTrees) -> CellRegion:
-        """The region that rules, bounds and immutables leave to a row."""
-        whole = np.zeros((1, trees.size), dtype=bool)
-        place = {name: i for i, name in enumerate(region.schema.names)}
+    def __init__(self, region: Region, row: int, trees: CellTrees) -> None:
+        self.region, self.row, self.trees = region, row, trees
+        self.now = {n: v[row] for n, v in region.before.items()}
+        self._cells_of = dict(zip(region.schema.names, zip(trees.grids, trees.spans, strict=True), strict=True))
+        self.whole = np.zeros(trees.size, dtype=bool)
         for name in region.fixed:
-            i = place[name]
-            whole[0, trees.spans[i].start + trees.grids[i].of(region.schema[name], region.before[name][row])] = True
-        ways = tuple(_ways(choice, region, row, trees, place) for choice in region.choices)
-        for own in ways:
-            whole |= own.cells.any(axis=0)
-        several = tuple(w for w in ways if len(w.boxes) > 1 or w.limits)
-        for own in several:
-            whole = own.drawn_in(whole)
-        return cls(region, row, trees, whole[0], ways, several)
+            grid, span = self._cells_of[name]
+            self.whole[span.start + grid.of(region.schema[name], self.now[name])] = True
+        self.ways = tuple(self._ways(choice) for choice in region.choices)
+        for ways in self.ways:
+            self.whole |= ways.cells.any(axis=0)
+        self.several = tuple(ways for ways in self.ways if len(ways.boxes) > 1 or ways.comparisons)
+        for ways in self.several:
+            self.whole = ways.drawn_in(self.whole[None])[0]
+
+    def _ways(self, choice: Choice) -> CellWays:
+        boxes = tuple(box for box in choice.boxes if box.open[self.row])
+        cells = np.zeros((len(boxes), self.trees.size), dtype=bool)
+        for way, box in enumerate(boxes):
+            for name in choice.names:
+                grid, span = self._cells_of[name]
+                cells[way, span] = self._cells(box, self.region.schema[name], grid)
+        comparisons = tuple(
+            (way, *self._comparison(box, affine))
+            for way, box in enumerate(boxes)
+            for atom in box.way.sums
+            for affine in at_most(atom)
+        )
+        return CellWays(choice, boxes, tuple(self._cells_of[name][1] for name in choice.names), cells, comparisons)
+
+    def _cells(self, box: Box, feature: Feature, grid: FeatureCells) -> Bools:
+        """The cells of a feature in which a box has values."""
+        if feature.is_category:
+            found, stays = np.zeros(len(grid), dtype=bool), box.stays[feature.name][self.row]
+            allowed = box.levels[feature.name][self.row]
+            found[grid.on_grid] = np.logical_or.reduceat(allowed, grid.first[grid.on_grid])
+        else:
+            limits = box.intervals[feature.name]
+            found, stays = grid.between(int(limits.low[self.row]), int(limits.high[self.row])), limits.keeps[self.row]
+        if stays:
+            found[grid.of(feature, self.now[feature.name])] = True
+        return found
+
+    def _comparison(self, box: Box, affine: Affine) -> tuple[Floats, float]:
+        """Costs and rest of a sum that must not be positive, minus the tolerance for rounding in the exact check."""
+        terms, rest, size = parted(affine, self.now)
+        cost = np.zeros(self.trees.size)
+        for weight, ref in terms:
+            grid, span = self._cells_of[ref.name]
+            low, high = self._ends(box, ref.feature, grid)
+            # A missing value satisfies no sum, but a box may have other values in its cell.
+            cost[span] += np.nan_to_num(np.minimum(weight * low, weight * high), nan=-np.inf)
+            size += abs(weight) * float(np.nanmax(np.maximum(np.abs(low), np.abs(high)), initial=0.0))
+        return cost, float(rest - 4 * ROUNDING * size)
+
+    def _ends(self, box: Box, feature: Feature, grid: FeatureCells) -> tuple[Floats, Floats]:
+        """The least and the largest value (or rank) that a box has in each cell of a feature."""
+        if feature.is_category:
+            ranks, allowed = feature.rank_of_level, box.levels[feature.name][self.row]
+            low, high = np.zeros(len(grid)), np.zeros(len(grid))
+            first = grid.first[grid.on_grid]
+            low[grid.on_grid] = np.minimum.reduceat(np.where(allowed, ranks, np.inf), first)
+            high[grid.on_grid] = np.maximum.reduceat(np.where(allowed, ranks, -np.inf), first)
+            return np.where(low > high, 0.0, low), np.where(low > high, 0.0, high)
+        limits, now = box.intervals[feature.name], float(self.now[feature.name])
+        first, last = np.maximum(grid.first, limits.low[self.row]), np.minimum(grid.last, limits.high[self.row])
+        # A cell without grid values of the box has only the present value, or none.
+        low, high = (np.where(first > last, now, feature.at(end).astype(np.float64)) for end in (first, last))
+        if limits.keeps[self.row]:
+            own = grid.of(feature, now)
+            low[own], high[own] = min(low[own], now), max(high[own], now)
+        return low, high
 
     def point(self, box: Bools) -> tuple[dict[str, Any] | None, bool]:
         """A legal row in a box, close to the present one; or None, and whether it is proved that there is none."""
-        found = {n: self.region.before[n][self.row] for n in self.region.fixed}
-        certain = True
+        found, certain = {n: self.now[n] for n in self.region.fixed}, True
         for ways in self.ways:
             part, sure = self._part(ways, box)
             if part is None and sure:
@@ -324,32 +363,30 @@ class CellRegion:
                 continue
             if ways.choice.formula is None:
                 return {n: v[0] for n, v in zip(ways.choice.names, values, strict=True)}, True
-            part, sure = self._kept(ways.choice, values)
+            part, sure = self._kept(ways.choice.formula, ways.choice.names, values)
             if part is not None:
                 return part, True
             certain &= sure
         return None, certain
 
-    def _kept(self, choice: Choice, values: list[NDArray[Any]]) -> tuple[dict[str, Any] | None, bool]:
-        """The first combination of values that satisfies a choice's rules, and whether all were tried."""
-        whole = math.prod(map(len, values)) <= TRIED_VALUES
+    def _kept(
+        self, formula: Formula, names: tuple[str, ...], values: list[NDArray[Any]]
+    ) -> tuple[dict[str, Any] | None, bool]:
+        """The first combination of values that satisfies a formula, and whether all were tried."""
+        whole, most = math.prod(map(len, values)) <= TRIED_VALUES, max(2, int(TRIED_VALUES ** (1 / len(values))))
         if not whole:
-            values = [_thinned(v, max(2, int(TRIED_VALUES ** (1 / len(values))))) for v in values]
+            some = (np.linspace(0, len(v) - 1, min(most, len(v))).astype(np.int64) for v in values)
+            values = [v if len(v) <= most else np.sort(v)[own] for v, own in zip(values, some, strict=True)]
         grids = [g.ravel() for g in np.meshgrid(*values, indexing="ij")]
-        then = dict(zip(choice.names, grids, strict=True))
-        now = {n: np.full(len(grids[0]), v[self.row]) for n, v in self.region.before.items()}
-        assert choice.formula is not None
-        kept = np.flatnonzero(np.broadcast_to(truth(choice.formula, now, then), len(grids[0])))
+        then = dict(zip(names, grids, strict=True))
+        now = {n: np.full(len(grids[0]), v) for n, v in self.now.items()}
+        kept = np.flatnonzero(np.broadcast_to(truth(formula, now, then), len(grids[0])))
         return ({n: v[kept[0]] for n, v in then.items()}, True) if len(kept) else (None, whole)
 
     def _values(self, box: Box, name: str, cells: Bools) -> NDArray[Any]:
         """Legal values of a feature in an alternative and a box, the nearest to the present one first."""
-        i, feature, now = (
-            self.region.schema.names.index(name),
-            self.region.schema[name],
-            self.region.before[name][self.row],
-        )
-        grid, own = self.trees.grids[i], cells[self.trees.spans[i]]
+        feature, now, (grid, span) = self.region.schema[name], self.now[name], self._cells_of[name]
+        own = cells[span]
         codes = [np.arange(a, b + 1) for a, b in zip(grid.first[own], grid.last[own], strict=True)]
         every = np.concatenate([np.empty(0, dtype=np.int64), *codes])
         if feature.is_category:
@@ -362,77 +399,3 @@ class CellRegion:
         if limits.keeps[self.row] and own[grid.of(feature, now)] and now not in values:
             values = np.append(values, now)
         return np.asarray(values[np.argsort(np.abs(values - now), kind="stable")])
-
-
-def _thinned(values: NDArray[Any], most: int) -> NDArray[Any]:
-    return values if len(values) <= most else np.sort(values)[np.linspace(0, len(values) - 1, most).astype(np.int64)]
-
-
-def _ways(choice: Choice, region: Region, row: int, trees: CellTrees, place: dict[str, int]) -> CellWays:
-    boxes = tuple(box for box in choice.boxes if box.open[row])
-    cells = np.zeros((len(boxes), trees.size), dtype=bool)
-    spans = tuple(trees.spans[place[name]] for name in choice.names)
-    for way, box in enumerate(boxes):
-        for name in choice.names:
-            cells[way, trees.spans[place[name]]] = _cells(box, region, name, row, trees, place[name])
-    limits = tuple(
-        _limit(way, box, affine, region, row, trees, place)
-        for way, box in enumerate(boxes)
-        for atom in box.way.sums
-        for affine in at_most(atom)
-    )
-    return CellWays(choice, boxes, spans, cells, limits)
-
-
-def _cells(box: Box, region: Region, name: str, row: int, trees: CellTrees, i: int) -> Bools:
-    """The cells of a feature in which a box has values."""
-    grid, feature = trees.grids[i], region.schema[name]
-    if feature.is_category:
-        found = np.zeros(len(grid), dtype=bool)
-        found[grid.on_grid] = np.logical_or.reduceat(box.levels[name][row], grid.first[grid.on_grid])
-        if box.stays[name][row]:
-            found[grid.of(feature, region.before[name][row])] = True
-        return found
-    limits = box.intervals[name]
-    found = grid.between(int(limits.low[row]), int(limits.high[row]))
-    if limits.keeps[row]:
-        found[grid.of(feature, region.before[name][row])] = True
-    return found
-
-
-def _limit(
-    way: int, box: Box, affine: Affine, region: Region, row: int, trees: CellTrees, place: dict[str, int]
-) -> CellSum:
-    """A sum that must not be positive, minus the tolerance for rounding in the exact check."""
-    now = {n: v[row : row + 1] for n, v in region.before.items()}
-    terms, *others = parted(affine, now)
-    rest, size = (float(np.broadcast_to(part, 1)[0]) for part in others)
-    cost = np.zeros(trees.size)
-    for weight, ref in terms:
-        i = place[ref.name]
-        low, high = _ends(ref.feature, box, trees.grids[i], row, float(now[ref.name][0]))
-        # A missing value satisfies no sum, but a box may have other values in its cell.
-        least = np.nan_to_num(np.minimum(weight * low, weight * high), nan=-np.inf)
-        cost[trees.spans[i]] += least
-        size += abs(weight) * float(np.nanmax(np.maximum(np.abs(low), np.abs(high)), initial=0.0))
-    return CellSum(way, cost, rest - 4 * ROUNDING * size)
-
-
-def _ends(feature: Feature, box: Box, grid: FeatureCells, row: int, now: float) -> tuple[Floats, Floats]:
-    """The least and the largest value (or rank) that a box has in each cell of a feature."""
-    if feature.is_category:
-        ranks, allowed = feature.rank_of_level, box.levels[feature.name][row]
-        low, high = np.zeros(len(grid)), np.zeros(len(grid))
-        first = grid.first[grid.on_grid]
-        low[grid.on_grid] = np.minimum.reduceat(np.where(allowed, ranks, np.inf), first)
-        high[grid.on_grid] = np.maximum.reduceat(np.where(allowed, ranks, -np.inf), first)
-        return np.where(low > high, 0.0, low), np.where(low > high, 0.0, high)
-    limits = box.intervals[feature.name]
-    first, last = np.maximum(grid.first, limits.low[row]), np.minimum(grid.last, limits.high[row])
-    low, high = feature.at(first).astype(np.float64), feature.at(last).astype(np.float64)
-    # A cell without grid values of the box has only the present value, or none.
-    low, high = np.where(first > last, now, low), np.where(first > last, now, high)
-    if limits.keeps[row]:
-        own = grid.of(feature, now)
-        low[own], high[own] = min(low[own], now), max(high[own], now)
-    return low, high

@@ -50,26 +50,19 @@ class Verdict:
     asked: int
 
 
-@dataclass(frozen=True, eq=False)
 class Cuts:
-    """Possible cuts of boxes along one feature: the cells on both sides, as zeros and ones, `cuts x cells`.
+    """The cuts that split a region along one feature: the cells on both sides, as zeros and ones, `cuts x cells`.
 
     `never_in` and `never_out` (`masks x cuts`) mark masks without a cell on one side or on the other.
     """
 
-    inside: Singles
-    outside: Singles
-    never_in: Singles
-    never_out: Singles
-
-    @classmethod
-    def of(cls, cuts: Bools, whole: Bools, masks: Singles) -> Cuts:
-        """The cuts that split a region."""
+    def __init__(self, cuts: Bools, whole: Bools, masks: Singles) -> None:
         inside, outside = cuts & whole, ~cuts & whole
         useful = inside.any(axis=1) & outside.any(axis=1)
-        sides = [side[useful].astype(np.float32) for side in (inside, outside)]
-        never_in, never_out = ((masks @ side.T == 0).astype(np.float32) for side in sides)
-        return cls(sides[0], sides[1], never_in, never_out)
+        self.inside, self.outside = (side[useful].astype(np.float32) for side in (inside, outside))
+        self.never_in, self.never_out = (
+            (masks @ side.T == 0).astype(np.float32) for side in (self.inside, self.outside)
+        )
 
 
 class TreeSearch:
@@ -85,14 +78,10 @@ class TreeSearch:
         self.starts = np.flatnonzero(np.diff(trees.tree[leaves], prepend=-1))
         self.sizes = np.diff(np.append(self.starts, len(leaves)))
         self.values = np.stack([trees.scores[leaves] @ d.weights for d in demands])
-        self._keep_masks(trees, trees.uses[leaves])
-
-    def _keep_masks(self, trees: CellTrees, uses: Places) -> None:
-        """The masks that leaves use, renumbered."""
+        # The masks that these leaves use, renumbered.
         used = np.zeros(trees.blocks[-1].stop, dtype=bool)
-        used[uses] = used[0] = True
-        number = used.cumsum() - 1
-        self.uses = number[uses]
+        used[trees.uses[leaves]] = used[0] = True
+        self.uses = (used.cumsum() - 1)[trees.uses[leaves]]
         own = [used[block] for block in trees.blocks]
         self.masks = [mask[u].astype(np.float32) for mask, u in zip(trees.masks, own, strict=True)]
         ends = np.cumsum([1, *map(len, self.masks)]).tolist()
@@ -102,29 +91,25 @@ class TreeSearch:
     def cuts(self) -> list[Cuts]:
         """Cuts that split the region, for each feature."""
         whole = [self.region.whole[span] for span in self.spans]
-        return [Cuts.of(*own) for own in zip(self.region.trees.cuts, whole, self.masks, strict=True)]
+        return [Cuts(*own) for own in zip(self.region.trees.cuts, whole, self.masks, strict=True)]
 
     def run(self, limits: ProofLimits) -> Verdict:
         """Examine boxes, the most promising first, until all are closed or one has a row that gets the class."""
         if not self._is_filled(self.region.whole[None])[0]:
             return Verdict(True, None, 0)
         left, bound = self.region.whole[None], np.full(1, np.inf)
-        limit, seen, self.most_asked = min(limits.boxes, WORK // max(1, len(self.uses))), 0, limits.asks
+        leaves, seen, self.most_asked = max(1, len(self.uses)), 0, limits.asks
+        limit, together = min(limits.boxes, WORK // leaves), max(1, min(TOGETHER, HELD // leaves))
         while len(left):
             if seen >= limit or time.monotonic() > limits.until:
                 return Verdict(False, None, self.asked)
-            order = np.argsort(-bound, kind="stable")
-            first, rest = order[: self._together], order[self._together :]
+            first, rest = np.split(np.argsort(-bound, kind="stable"), [together])
             row, parts, part_bound = self._look(left[first])
             if row is not None:
                 return Verdict(False, row, self.asked)
             seen += len(first)
             left, bound = np.concatenate([left[rest], parts]), np.concatenate([bound[rest], part_bound])
         return Verdict(not self.undecided, None, self.asked)
-
-    @property
-    def _together(self) -> int:
-        return int(max(1, min(TOGETHER, HELD // max(1, len(self.uses)))))
 
     def _look(self, boxes: Bools) -> tuple[dict[str, Any] | None, Bools, Floats]:
         """A row that gets the class; or else the parts of boxes that may still have one, with bounds."""
@@ -279,8 +264,8 @@ def by_trees(batch: ProofBatch) -> None:
 
 
 def _verdict(batch: ProofBatch, row: int, model: TreeModel, trees: CellTrees, limits: ProofLimits) -> Verdict:
-    own, outcome, asked = CellRegion.of(batch.region, row, trees), batch.outcomes[[row]], 0
-    certain = True
+    own, outcome = CellRegion(batch.region, row, trees), batch.outcomes[[row]]
+    asked, certain = 0, True
     for way in model.ways(outcome, int(outcome.code[0])):
         left = replace(limits, asks=max(0, limits.asks - asked))
         verdict = TreeSearch(own, way, partial(_may_be, batch.task, outcome)).run(left)

@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..rules.check import ROUNDING, Bools, evaluate, sign_is, translated, truth
 from ..rules.nodes import Affine, Atom, Compare, Member, Ref, Same
+from ..rules.normal import Disjunct
 from ..schema import Feature, Natural, Schema
-from .groups import Disjunct
 
 Find = TypeVar("Find", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
@@ -47,52 +48,50 @@ class Box:
     """
 
     way: Disjunct
-    limits: AtomLimits
+    batch: BatchBoxes
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """The codes of each number."""
-        features = (self.limits.schema[name] for name in self.way.names)
-        return {f.name: self.limits.interval(f, self.way.alone[f.name]) for f in features if f.is_number}
+        features = (self.batch.schema[name] for name in self.way.names)
+        return {f.name: self.batch.interval(f, self.way.alone[f.name]) for f in features if f.is_number}
 
     @cached_property
     def levels(self) -> dict[str, Bools]:
         """The levels of each category, `rows x levels`."""
-        features = (self.limits.schema[name] for name in self.way.names)
-        return {f.name: self.limits.levels(f, self.way.alone[f.name]) for f in features if f.is_category}
+        features = (self.batch.schema[name] for name in self.way.names)
+        return {f.name: self.batch.levels(f, self.way.alone[f.name]) for f in features if f.is_category}
 
     @cached_property
     def stays(self) -> dict[str, Bools]:
         """Whether the present value of each category may stay although it is not a level."""
-        features = (self.limits.schema[name] for name in self.way.names)
-        return {f.name: self.limits.stays(f, self.way.alone[f.name]) for f in features if f.is_category}
+        return {name: self.batch.stays(self.batch.schema[name], self.way.alone[name]) for name in self.levels}
 
     @cached_property
     def given(self) -> Bools:
         """Whether the present row meets the conditions on it."""
-        found = np.ones(self.limits.rows, dtype=bool)
+        found = np.ones(self.batch.rows, dtype=bool)
         for atom in self.way.present:
-            found &= truth(atom, self.limits.before, self.limits.before)
+            found &= truth(atom, self.batch.before, self.batch.before)
         return found
 
     @cached_property
     def open(self) -> Bools:
         """Whether the box holds anything for the row."""
-        if not self.given.any():
-            return self.given
         found = self.given.copy()
-        for interval in self.intervals.values():
-            found &= (interval.low <= interval.high) | interval.keeps
-        for name, allowed in self.levels.items():
-            found &= allowed.any(axis=1) | self.stays[name]
+        if found.any():
+            for interval in self.intervals.values():
+                found &= (interval.low <= interval.high) | interval.keeps
+            for name, allowed in self.levels.items():
+                found &= allowed.any(axis=1) | self.stays[name]
         return found
 
 
 def _once(find: Find) -> Find:
-    """Make a method of `AtomLimits` remember what it finds about a feature and some atoms."""
+    """Make a method of `BatchBoxes` remember what it finds about a feature and some atoms."""
 
     @wraps(find)
-    def found(self: AtomLimits, feature: Feature, *atoms: Any) -> Any:
+    def found(self: BatchBoxes, feature: Feature, *atoms: Any) -> Any:
         key = (find.__name__, feature.name, *atoms)
         if key not in self.known:
             self.known[key] = find(self, feature, *atoms)
@@ -101,13 +100,19 @@ def _once(find: Find) -> Find:
     return cast(Find, found)
 
 
-class AtomLimits:
-    """What atoms allow the rows of a batch. Many boxes have atoms in common, so that each is read once."""
+class BatchBoxes:
+    """The boxes of a batch of rows. Many have atoms in common: what each allows the rows is computed once."""
 
     def __init__(self, schema: Schema, before: Natural) -> None:
         self.schema, self.before = schema, before
         self.rows = len(next(iter(before.values()))) if before else 0
         self.known: dict[tuple[Any, ...], Any] = {}
+        # A box refers to its batch; a circle would keep the arrays of both in memory.
+        self._boxes: WeakValueDictionary[Disjunct, Box] = WeakValueDictionary()
+
+    def of(self, way: Disjunct) -> Box:
+        """The box of a way of keeping rules, made once."""
+        return self._boxes.setdefault(way, Box(way, self))
 
     @_once
     def may_stay(self, feature: Feature) -> Bools:
@@ -139,11 +144,9 @@ class AtomLimits:
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
             keeps = keeps & limits.keeps
         fixed = self._is_fixed(feature)
-        return (
-            Interval(np.where(fixed, FAR, low), np.where(fixed, -FAR, high), keeps)
-            if fixed.any()
-            else Interval(low, high, keeps)
-        )
+        if fixed.any():
+            low, high = np.where(fixed, FAR, low), np.where(fixed, -FAR, high)
+        return Interval(low, high, keeps)
 
     @_once
     def levels(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
@@ -207,18 +210,6 @@ class AtomLimits:
         return weight, *evaluate(others, self.before, self.before)
 
 
-class BatchBoxes:
-    """The boxes of a batch of rows, each made once."""
-
-    def __init__(self, schema: Schema, before: Natural) -> None:
-        self.limits = AtomLimits(schema, before)
-        self._boxes: dict[Disjunct, Box] = {}
-
-    def of(self, way: Disjunct) -> Box:
-        """The box of a way of keeping rules."""
-        return self._boxes.setdefault(way, Box(way, self.limits))
-
-
 @dataclass(frozen=True)
 class Nearest:
     """For each row the nearest allowed values, their cost, and whether there are any."""
@@ -226,6 +217,11 @@ class Nearest:
     natural: dict[str, NDArray[Any]]
     cost: Floats
     found: Bools
+
+    @classmethod
+    def none(cls, natural: Natural, rows: int) -> Nearest:
+        """Nothing found yet."""
+        return cls(dict(natural), np.full(rows, np.inf), np.zeros(rows, dtype=bool))
 
     def take(self, rows: NDArray[Any]) -> Nearest:
         """Those of some rows."""
@@ -248,29 +244,18 @@ class Nearest:
         return Nearest(natural, np.where(better, other.cost, self.cost), self.found | other.found)
 
 
-@dataclass(frozen=True, eq=False)
 class BoxSearch:
     """Search boxes for the points nearest to requested rows."""
 
-    limits: AtomLimits
-    after: Natural
-    units: Mapping[str, float]
-
-    @property
-    def before(self) -> Natural:
-        """The present rows."""
-        return self.limits.before
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return self.limits.rows
+    def __init__(self, boxes: BatchBoxes, after: Natural, units: Mapping[str, float]) -> None:
+        self.boxes, self.after, self.units = boxes, after, units
+        self.before, self.rows = boxes.before, boxes.rows
 
     def nearest(self, box: Box) -> Nearest:
         """The nearest point of a box."""
         found, natural, cost = box.given, {}, np.zeros(self.rows)
         for name in box.way.names:
-            feature = self.limits.schema[name]
+            feature = self.boxes.schema[name]
             natural[name], part, possible = (self._number if feature.is_number else self._category)(feature, box)
             cost, found = cost + part, found & possible
         return Nearest(natural, np.where(found, cost, np.inf), found)
@@ -325,9 +310,3 @@ def number_distance(a: Floats, b: Floats, unit: float) -> Floats:
     if not np.isnan(apart).any():
         return np.asarray(apart)
     return np.where(np.isnan(apart), (np.isnan(a) != np.isnan(b)).astype(np.float64), apart)
-
-
-def is_legal(feature: Feature, now: NDArray[Any], then: NDArray[Any]) -> Bools:
-    """Whether each value is legal and may replace the present one, or is the present one and may stay."""
-    legal = feature.on_grid(then) & feature.may_give_way(now)
-    return np.asarray(legal | (feature.same(now, then) & feature.may_stay(now)))

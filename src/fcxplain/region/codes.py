@@ -6,14 +6,14 @@ agrees with the exact reading of the rules and with repair on every candidate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..rules.check import Bools
 from ..schema import Feature, Natural
-from .boxes import Box, Codes, Floats, level_distances
+from .boxes import Codes, Floats, level_distances
 from .region import Choice, Region
 from .repair import Repairer
 
@@ -100,10 +100,7 @@ class RuleWays:
     open: Bools
 
     def needed(self) -> RuleWays:
-        """The same with the ways that some row needs.
-
-        A way that leaves nothing, or nothing beyond an earlier one, is never the nearest.
-        """
+        """The same without ways that leave nothing, or nothing beyond an earlier one: they are never the nearest."""
         kept: list[int] = []
         for way in np.flatnonzero(self.open.any(axis=0)).tolist():
             if not any(self._is_within(way, earlier) for earlier in kept):
@@ -119,18 +116,18 @@ class RuleWays:
             inside = inside & (side.within(way, earlier) | ~self.open[:, way])
         return bool(inside.all())
 
-    def _parts(self, count: int) -> Iterator[slice]:
-        """Candidates that are looked at together."""
-        size = max(1, HELD // self.open.shape[1])
-        return (slice(start, start + size) for start in range(0, max(count, 1), size))
-
     def keeps(self, row: Codes, codes: Codes) -> Bools:
         """Whether candidates keep the rules."""
-        return np.concatenate([self._kept(row[part], codes[part]) for part in self._parts(len(row))])
+        return self._in_parts(self._kept, row, codes)
 
     def mend(self, row: Codes, codes: Codes) -> Bools:
         """Move candidates, in place, to the nearest codes that keep the rules; return for which there are any."""
-        return np.concatenate([self._mended(row[part], codes[part]) for part in self._parts(len(row))])
+        return self._in_parts(self._mended, row, codes)
+
+    def _in_parts(self, find: Callable[[Codes, Codes], Bools], row: Codes, codes: Codes) -> Bools:
+        size = max(1, HELD // self.open.shape[1])
+        parts = (slice(start, start + size) for start in range(0, max(len(row), 1), size))
+        return np.concatenate([find(row[part], codes[part]) for part in parts])
 
     def _kept(self, row: Codes, codes: Codes) -> Bools:
         inside = self.open[row]
@@ -183,10 +180,7 @@ class CodeRegion:
 
 
 def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -> CodeRegion | None:
-    """What rules leave to rows; None where codes cannot express it. `off_grid`: features with a value off the grid.
-
-    Codes cannot express rules on several values at once, or values off the grid.
-    """
+    """What rules leave to rows; None for rules on several values at once, or on features with values `off_grid`."""
     groups = repairer.groups
     if any(group.wide or not 0 < len(group.ways) <= MOST_WAYS for group in groups):
         return None
@@ -198,17 +192,14 @@ def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -
 
 
 def _ways(choice: Choice, region: Region) -> RuleWays:
-    boxes = choice.open().boxes
-    is_open = np.stack([box.given for box in boxes], axis=1)
-    sides = tuple(_side(name, boxes, region.repairer) for name in choice.names)
-    for side in sides:
-        is_open &= side.open
-    return RuleWays(sides, is_open)
-
-
-def _side(name: str, boxes: Sequence[Box], repairer: Repairer) -> NumberSide | LevelSide:
-    feature, place = repairer.schema[name], repairer.schema.names.index(name)
-    if feature.is_category:
-        return LevelSide(place, feature, np.stack([box.levels[name] for box in boxes], axis=1))
-    low, high = (np.stack([getattr(box.intervals[name], end) for box in boxes], axis=1) for end in ("low", "high"))
-    return NumberSide(place, feature, repairer.units[name], low, high)
+    boxes, schema = choice.open().boxes, region.schema
+    is_open, sides = np.stack([box.given for box in boxes], axis=1), list[NumberSide | LevelSide]()
+    for name in choice.names:
+        feature, place = schema[name], schema.names.index(name)
+        if feature.is_category:
+            sides.append(LevelSide(place, feature, np.stack([box.levels[name] for box in boxes], axis=1)))
+        else:
+            low, high = (np.stack([getattr(b.intervals[name], end) for b in boxes], axis=1) for end in ("low", "high"))
+            sides.append(NumberSide(place, feature, region.repairer.units[name], low, high))
+        is_open &= sides[-1].open
+    return RuleWays(tuple(sides), is_open)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..rules.check import holds
 from ..rules.nodes import And, Compare, Formula, Not, refs_of
-from ..rules.normal import disjuncts, normal_form, substituted
+from ..rules.normal import atoms_of, disjuncts, normal_form, substituted
 from ..rules.rule import Rule
 from ..schema import Schema
 from .program import FEW, Program
@@ -113,14 +113,12 @@ def _alone(rule: Rule, schema: Schema) -> list[Finding]:
     if satisfiable([rule], schema) is False:
         return [Finding("error", "no legal row can keep it", (rule,), "unsatisfiable")]
     if rule.freezes is not None:
-        already = rule.freezes in schema.immutable
         problem = f"{rule.freezes!r} is immutable in the schema already"
-        return [Finding("note", problem, (rule,), "redundant")] if already else []
+        return [Finding("note", problem, (rule,), "redundant")] if rule.freezes in schema.immutable else []
     if satisfiable([], schema, broken=rule) is False:
         return [Finding("warning", "every legal row keeps it: it has no effect", (rule,), "tautology")]
     findings = []
-    named = {r.name for r in rule.refs if r.primed}
-    if named and named <= set(schema.immutable):
+    if {r.name for r in rule.refs if r.primed} <= set(schema.immutable):
         problem = "is about immutable features only: no change can keep or break it"
         findings.append(Finding("warning", problem, (rule,), "immutable"))
     mixed = _mixed_ordinals(rule)
@@ -131,20 +129,11 @@ def _alone(rule: Rule, schema: Schema) -> list[Finding]:
 
 
 def _mixed_ordinals(rule: Rule) -> tuple[str, str] | None:
+    """The first two ordinals of the rule whose levels differ, if one of its comparisons holds both."""
     ordinals = sorted({r.name: r.feature for r in rule.refs if r.feature.kind == "ordinal"}.items())
     apart = [(a, b) for a, f in ordinals for b, g in ordinals if a < b and f.levels != g.levels]
-    return apart[0] if apart and _compares(rule, *apart[0]) else None
-
-
-def _compares(rule: Rule, first: str, second: str) -> bool:
-    """Whether one comparison of the rule holds both names."""
-
-    def atoms(formula: Formula) -> list[Formula]:
-        parts = getattr(formula, "items", None)
-        return [formula] if parts is None else [a for p in parts for a in atoms(p)]
-
-    found = [{r.name for r in refs_of(a)} for a in atoms(normal_form(rule.formula)) if isinstance(a, Compare)]
-    return any({first, second} <= names for names in found)
+    compared = [{r.name for r in refs_of(a)} for a in atoms_of(normal_form(rule.formula)) if isinstance(a, Compare)]
+    return apart[0] if apart and any(names.issuperset(apart[0]) for names in compared) else None
 
 
 def _redundant(rules: tuple[Rule, ...], schema: Schema, findings: list[Finding]) -> list[Finding]:
@@ -160,26 +149,18 @@ def _redundant(rules: tuple[Rule, ...], schema: Schema, findings: list[Finding])
 
 
 def breakage(rules: Iterable[Rule], table: pd.DataFrame, *, pairs: int = PAIRS, seed: int = 0) -> list[Breakage]:
-    """For each rule how many rows break it as they are (`x' = x`), and how many pairs of rows.
-
-    Pairs are drawn at random; if there are no more than `pairs`, all are used.
-    """
+    """For each rule how many rows break it as they are (`x' = x`), and how many random pairs (or all, if few)."""
     count = min(pairs, len(table) ** 2)
     if count < pairs:
         drawn = np.divmod(np.arange(count), max(len(table), 1))
     else:
         drawn = tuple(np.random.default_rng(seed).integers(len(table), size=(2, count)))
     first, second = (table.iloc[rows] for rows in drawn)
-    return [
-        Breakage(
-            rule,
-            len(table),
-            int((~holds(rule, table, table)).sum()),
-            count,
-            int((~holds(rule, first, second)).sum()),
-        )
-        for rule in rules
-    ]
+
+    def broken(rule: Rule, before: pd.DataFrame, after: pd.DataFrame) -> int:
+        return int((~holds(rule, before, after)).sum())
+
+    return [Breakage(r, len(table), broken(r, table, table), count, broken(r, first, second)) for r in rules]
 
 
 def _against_data(found: Breakage) -> list[Finding]:

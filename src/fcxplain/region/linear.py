@@ -6,7 +6,7 @@ point of the box a sum lacks some number of units, and finding the steps that ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..rules.check import ROUNDING, Bools, evaluate
 from ..rules.nodes import Abs, Affine, Atom, Compare, Ref
 from ..schema import Feature, Natural
-from .boxes import Box, BoxSearch, Codes, Floats, Interval, Nearest
+from .boxes import Codes, Floats, Interval, Nearest
 from .knapsack import Knapsack, cheapest
 from .program import divisor_of, fraction_of, grid_of
 
@@ -63,13 +63,6 @@ class BoxRows:
     units: Mapping[str, float]
     intervals: Mapping[str, Interval]
 
-    @classmethod
-    def of(cls, search: BoxSearch, box: Box, names: Iterable[str], rows: Codes) -> BoxRows:
-        """Rows of a batch, with what is needed of some features."""
-        names = tuple(names)
-        before, after = ({n: side[n][rows] for n in names} for side in (search.before, search.after))
-        return cls(before, after, search.units, {n: i.take(rows) for n, i in box.intervals.items()})
-
     def at(self, natural: Natural, fixed: Iterable[Feature] = ()) -> BoxRows:
         """The same rows with other requested values, some of which are fixed."""
         intervals = dict(self.intervals)
@@ -92,15 +85,18 @@ def slide(box: BoxRows, atom: Atom, start: Nearest, exact: bool = True) -> tuple
     than the bound, nothing is nearer. Unless `exact`, it may cost a little more, and is found sooner.
     """
     total, rows = sum_of(atom), len(start.cost)
-    best = Nearest(start.natural, np.full(rows, np.inf), np.zeros(rows, dtype=bool))
+    best = Nearest.none(start.natural, rows)
     if total is None:
         return best, start.cost.copy()
-    stays = {part.feature.name: _may_stay(box, part.feature) for part in total.parts}
+    features = {part.feature.name: part.feature for part in total.parts}
+    # Where a number's present value is off the grid, and may stay.
+    stays = {n: box.intervals[n].keeps & ~f.on_grid(box.before[n]) for n, f in features.items()}
     stays = {name: own for name, own in stays.items() if own.any()}
     if not stays:
         return _on_grid(box, total, start, (), exact)
     bound = np.full(rows, np.inf)
-    for kept in _subsets(tuple(stays)):
+    sizes = range(len(stays) + 1) if len(stays) <= MOST_KEPT else (0, 1, len(stays))
+    for kept in (own for size in sizes for own in combinations(stays, size)):
         which = np.logical_and.reduce([stays[n] for n in kept], axis=0, initial=True) & start.found
         point, least = _on_grid(box.take(which), total, start.take(which), kept, exact)
         bound[which] = np.minimum(bound[which], least)
@@ -108,34 +104,27 @@ def slide(box: BoxRows, atom: Atom, start: Nearest, exact: bool = True) -> tuple
     return best, bound if len(stays) <= MOST_KEPT else np.minimum(bound, start.cost)
 
 
-def _may_stay(box: BoxRows, feature: Feature) -> Bools:
-    """Where a number's present value is off the grid, and may stay."""
-    return np.asarray(box.intervals[feature.name].keeps & ~feature.on_grid(box.before[feature.name]))
-
-
-def _subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    sizes = range(len(names) + 1) if len(names) <= MOST_KEPT else (0, 1, len(names))
-    return [own for size in sizes for own in combinations(names, size)]
-
-
 def _on_grid(box: BoxRows, total: Sum, start: Nearest, kept: tuple[str, ...], exact: bool) -> tuple[Nearest, Floats]:
     """See `slide`; some features keep their present values off the grid, and all others are on it."""
     rows = len(start.cost)
-    parts = [_Part.of(box, part, part.feature.name in kept) for part in total.parts]
+    parts = [_Part(box, part, part.feature.name in kept) for part in total.parts]
     now = {own.name: own.now for own in parts}
     value, size = (np.broadcast_to(v, rows) for v in evaluate(total.left, box.before, {**box.after, **now}))
     # An equality is looked at from the side on which the sum lies.
     side = np.where(value < 0, -1.0, 1.0) if total.equal else np.ones(rows)
     need, is_sure = _need(total, value * side, size + np.abs(value))
-    ways = [own.way(side, box) for own in parts]
-    is_sure &= np.logical_and.reduce([way.is_sure for way in ways])
+    moves = zip(*(own.steps(side, box) for own in parts), strict=True)
+    sign: Codes
+    sign, up, down, first_up, first_down, are_sure = (np.stack(column, axis=1) for column in moves)
+    is_sure &= are_sure.all(axis=1)
     possible = np.logical_and.reduce([own.possible for own in parts])
     solvable = possible & (need >= 0)
-    sack, is_small = _knapsack(total, np.where(solvable & (need <= MOST_NEED), need, 0.0).astype(np.int64), parts, ways)
+    whole = np.where(solvable & (need <= MOST_NEED), need, 0.0).astype(np.int64)
+    sack, is_small = _knapsack(total, whole, np.array([own.each for own in parts]), up, down, first_up, first_down)
     steps, cost, bound = cheapest(sack, exact=exact)
     natural, base = dict(start.natural), start.cost
-    for i, (own, way) in enumerate(zip(parts, ways, strict=True)):
-        moved = own.part.feature.at(own.code + way.sign * steps[:, i])
+    for i, own in enumerate(parts):
+        moved = own.part.feature.at(own.code + sign[:, i] * steps[:, i])
         natural[own.name] = np.where(steps[:, i] == 0, own.now, moved)
         base = base + (np.abs(own.now - own.wanted) - np.abs(start.natural[own.name] - own.wanted)) * own.rate
     found = solvable & is_small & (need <= MOST_NEED) & np.isfinite(cost)
@@ -145,18 +134,15 @@ def _on_grid(box: BoxRows, total: Sum, start: Nearest, kept: tuple[str, ...], ex
     return Nearest(natural, np.where(found, base + cost, np.inf), found), bound
 
 
-def _knapsack(total: Sum, need: Codes, parts: Sequence[_Part], ways: Sequence[_Way]) -> tuple[Knapsack, Bools]:
+def _knapsack(
+    total: Sum, need: Codes, each: Floats, up: Codes, down: Codes, first_up: Floats, first_down: Floats
+) -> tuple[Knapsack, Bools]:
     """What steps bring and cost, and where these sums are small enough for whole numbers."""
-    columns = (
-        np.stack([getattr(way, name) for way in ways], axis=1) for name in ("first_up", "first_down", "up", "down")
-    )
-    first_up, first_down, up, down = columns
     # More steps than these are never needed.
     most = 2 * int(total.gains.max())
     up, down = np.minimum(up, need[:, None] // total.gains + most), np.minimum(down, most if total.equal else 0)
     is_small = np.maximum(up, down).astype(np.float64) @ total.gains < MOST_SUM
     up, down = np.where(is_small[:, None], up, 0), np.where(is_small[:, None], down, 0)
-    each = np.array([own.each for own in parts])
     return Knapsack(need, total.gains, each, first_up, first_down, up, down, total.equal), is_small
 
 
@@ -173,55 +159,25 @@ def _need(total: Sum, value: Floats, size: Floats) -> tuple[Floats, Bools]:
     return np.maximum(np.where(on, whole + total.strict, np.ceil(units)), 0.0), is_sure
 
 
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """The steps of a number that make a sum smaller, and those that make it larger."""
-
-    sign: Codes
-    up: Codes
-    down: Codes
-    first_up: Floats
-    first_down: Floats
-    is_sure: Bools
-
-
-@dataclass(frozen=True, eq=False)
 class _Part:
     """A number of a sum, where it is to start from."""
 
-    part: SumPart
-    now: Floats
-    code: Codes
-    wanted: Floats
-    possible: Bools
-    is_kept: bool
-    rate: float
-    """The cost of one of its units."""
+    def __init__(self, box: BoxRows, part: SumPart, is_kept: bool) -> None:
+        feature, self.name, self.step = part.feature, part.feature.name, float(part.feature.step or 1)
+        limits, self.wanted = box.intervals[self.name], box.after[self.name]
+        self.part, self.is_kept = part, is_kept
+        self.code: Codes = np.clip(feature.codes(self.wanted), limits.low, np.maximum(limits.low, limits.high))
+        self.now = box.before[self.name] if is_kept else feature.at(self.code)
+        self.possible = limits.keeps if is_kept else limits.low <= limits.high
+        # The cost of one of its units, and of a step.
+        self.rate = 1.0 / box.units[self.name]
+        self.each = self.step * self.rate
 
-    @classmethod
-    def of(cls, box: BoxRows, part: SumPart, is_kept: bool) -> _Part:
-        feature, name = part.feature, part.feature.name
-        limits, wanted, rate = box.intervals[name], box.after[name], 1.0 / box.units[name]
-        code = np.clip(feature.codes(wanted), limits.low, np.maximum(limits.low, limits.high))
-        if is_kept:
-            return cls(part, box.before[name], code, wanted, limits.keeps, True, rate)
-        return cls(part, feature.at(code), code, wanted, np.asarray(limits.low <= limits.high), False, rate)
+    def steps(self, side: Floats, box: BoxRows) -> tuple[Codes, Codes, Codes, Floats, Floats, Bools]:
+        """How it makes a sum on that side of 0 smaller: the sign of such steps, how many there are, and how many back.
 
-    @property
-    def name(self) -> str:
-        return self.part.feature.name
-
-    @property
-    def step(self) -> float:
-        return float(self.part.feature.step or 1)
-
-    @property
-    def each(self) -> float:
-        """What a step costs."""
-        return self.step * self.rate
-
-    def way(self, side: Floats, box: BoxRows) -> _Way:
-        """How it makes a sum on that side of 0 smaller."""
+        The cost of the first of each follows, and where all that is sure.
+        """
         limits, rows = box.intervals[self.name], len(self.now)
         sign, is_sure = -np.sign(self.part.slope) * side, np.ones(rows, dtype=bool)
         if self.part.anchor is not None:
@@ -241,7 +197,7 @@ class _Part:
         beside = np.where(np.abs(beside) < SLIGHT, 0.0, beside)
         first_up, first_down = (self.each * (1 - 2 * np.clip(way * beside, 0.0, 0.5)) for way in (1, -1))
         up, down = np.maximum(up, 0).astype(np.int64), np.maximum(down, 0)
-        return _Way(sign.astype(np.int64), up, down, first_up, first_down, is_sure)
+        return sign.astype(np.int64), up, down, first_up, first_down, is_sure
 
 
 def at_most(atom: Compare) -> list[Affine]:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..rules.check import ROUNDING, measure, truth
 from ..rules.nodes import Abs, Affine, And, Compare, Formula, Member, Op, Or, Ref, Same, refs_of
@@ -95,7 +96,7 @@ class Program:
         self._numbers: dict[Ref, int] = {}
         self._kept: dict[Ref, tuple[int, float, Fraction]] = {}
         self._choices: dict[Ref, list[int]] = {}
-        self._folds: dict[Abs, tuple[int, Fraction, set[int]]] = {}
+        self._folds: dict[Abs, tuple[int, set[int]]] = {}
         self._preferred: list[tuple[Ref, float, float]] = []
         self._rows: list[LinearRow] = []
 
@@ -126,8 +127,11 @@ class Program:
                     self.require(item, own)
                 row = dict.fromkeys(chosen, 1.0) | ({indicator: -1.0} if indicator is not None else {})
                 self._rows.append(LinearRow(row, 1.0 if indicator is None else 0.0, math.inf))
-            case Compare():
-                self._comparison(formula, indicator)
+            case Compare(left=left, op=op):
+                linear = self._linear(left, _SIDES[op])
+                unit, is_lattice = self._unit(linear.weights)
+                low, high, give = _limits(op, linear, unit, is_lattice)
+                self._row({v: float(w / unit) for v, w in linear.weights.items()}, low, high, indicator, give)
             case Member(ref=ref, values=values):
                 self._membership(ref, values, indicator)
             case Same():
@@ -151,12 +155,8 @@ class Program:
         self._rows.append(LinearRow({distance: 1.0} | place, offset, math.inf))
 
     def solve(self, exact: Formula, seconds: float = SECONDS) -> Solution:
-        """The cheapest values that satisfy everything required, and `exact`, of which that is a normal form.
-
-        After rounding, the values are checked against `exact`.
-        """
-        refs = frozenset(refs_of(exact)) - self.known.keys()
-        for ref in refs:
+        """The cheapest values that keep what is required, and `exact`, of which that is a normal form, once rounded."""
+        for ref in frozenset(refs_of(exact)) - self.known.keys():
             _ = self._number(ref) if ref.feature.is_number else self._choice(ref)
         if not self._cost:
             return Solution("found", {}, 0.0) if self._keeps(exact, {}) else NONE
@@ -195,31 +195,26 @@ class Program:
 
     def _keeps(self, exact: Formula, values: Mapping[Ref, float]) -> bool:
         """Whether values keep a formula by its exact reading."""
-        before, after = (
-            {r.name: np.asarray([v if r.feature.is_number else int(v)]) for r, v in every if r.primed == primed}
-            for primed, every in ((p, (*self.known.items(), *values.items())) for p in (False, True))
-        )
+        every = {**self.known, **values}.items()
+        before, after = ({r.name: _column(r, v) for r, v in every if r.primed == primed} for primed in (False, True))
         return bool(np.all(truth(exact, before, after)))
 
     def _charged(self, values: Mapping[Ref, float]) -> float:
-        costs = (
+        return math.fsum(
             abs(values[ref] - wish) / unit if ref.feature.is_number else float(values[ref] != wish)
             for ref, wish, unit in self._preferred
         )
-        return math.fsum(costs)
 
     def _constraints(self, room: int) -> list[LinearConstraint]:
-        if not self._rows:
-            return []
         from scipy.optimize import LinearConstraint
-        from scipy.sparse import coo_array
+        from scipy.sparse import csr_array
 
-        at = [(i, v, w) for i, row in enumerate(self._rows) for v, w in row.weights.items()]
-        rows, columns, weights = zip(*at, strict=True) if at else ((), (), ())
-        shape = (len(self._rows), len(self._cost))
-        matrix = coo_array((weights, (rows, columns)), shape=shape).tocsr()
+        weights = [w for row in self._rows for w in row.weights.values()]
+        columns = np.asarray([v for row in self._rows for v in row.weights], dtype=np.int64)
+        starts = np.cumsum([0, *(len(row.weights) for row in self._rows)])
+        matrix = csr_array((weights, columns, starts), shape=(len(self._rows), len(self._cost)))
         low, high = ([r.low - room * r.give for r in self._rows], [r.high + room * r.give for r in self._rows])
-        return [LinearConstraint(matrix, low, high)]
+        return [LinearConstraint(matrix, low, high)] if self._rows else []
 
     def _values(self, x: Any) -> dict[Ref, float]:
         values: dict[Ref, float] = {}
@@ -262,13 +257,6 @@ class Program:
             self._rows.append(LinearRow(dict.fromkeys(choice, 1.0), 1.0, 1.0))
         return self._choices[ref]
 
-    def _comparison(self, formula: Compare, indicator: int | None) -> None:
-        linear = self._linear(formula.left, _SIDES[formula.op])
-        unit, is_lattice = self._unit(linear.weights)
-        low, high, give = _limits(formula.op, linear, unit, is_lattice)
-        row = {v: float(w / unit) for v, w in linear.weights.items()}
-        self._row(row, low, high, indicator, give)
-
     def _unit(self, weights: Mapping[int, Fraction]) -> tuple[Fraction, bool]:
         """What a row is divided by: the step of its lattice, or, where that is too fine for the solver, its largest."""
         divisor = divisor_of(w * self._grain[v] for v, w in weights.items())
@@ -277,10 +265,7 @@ class Program:
         return (divisor if is_lattice else largest), is_lattice
 
     def _linear(self, affine: Affine, sides: tuple[int, ...]) -> LinearSum:
-        """Weights by variable, and what is constant: given values and the grids' origins.
-
-        `sides` are those from which the sum is to be bounded.
-        """
+        """Weights by variable, and what is constant, of a sum that is to be bounded from some `sides`."""
         weights: dict[int, Fraction] = {}
         constant, size = Fraction(repr(affine.constant)), abs(affine.constant)
         for weight, atom in affine.terms:
@@ -295,7 +280,7 @@ class Program:
         if isinstance(atom, Abs):
             return self._fold(atom, sides)
         if atom in self.known:
-            value = float(measure(atom.feature, np.asarray([_given(atom, self.known)]))[0])
+            value = float(measure(atom.feature, _column(atom, self.known[atom]))[0])
             return LinearSum({}, Fraction(repr(value)), abs(value))
         if atom.feature.is_number:
             start = grid_of(atom.feature)[0]
@@ -308,23 +293,20 @@ class Program:
         inside = self._linear(fold.inside, _BOTH)
         if not inside.weights:
             return LinearSum({}, abs(inside.constant), inside.size)
+        unit = self._unit(inside.weights)[0]
+        row, constant = {v: float(w / unit) for v, w in inside.weights.items()}, float(inside.constant / unit)
+        mirrored, (least, most) = {v: -w for v, w in row.items()}, self._range(row)
         if fold not in self._folds:
-            unit = self._unit(inside.weights)[0]
-            least, most = self._range({v: float(w / unit) for v, w in inside.weights.items()})
-            constant = float(inside.constant / unit)
             largest = max(abs(least + constant), abs(most + constant))
             steps = [*(w * self._grain[v] for v, w in inside.weights.items()), inside.constant]
-            variable = self._variable(0, largest, whole=False, grain=divisor_of(steps) / unit)
-            self._folds[fold] = variable, unit, set()
-        variable, unit, done = self._folds[fold]
-        row, constant = {v: float(w / unit) for v, w in inside.weights.items()}, float(inside.constant / unit)
-        mirrored = {v: -w for v, w in row.items()}
+            self._folds[fold] = self._variable(0, largest, whole=False, grain=divisor_of(steps) / unit), set()
+        variable, done = self._folds[fold]
         if 1 in sides and 1 not in done:
             self._rows.append(LinearRow(mirrored | {variable: 1.0}, constant, math.inf))
             self._rows.append(LinearRow(row | {variable: 1.0}, -constant, math.inf))
         if -1 in sides and -1 not in done:
             # Which of the two signs it has: no more than the sum, or no more than its opposite.
-            is_negative, (least, most) = self._variable(0, 1), self._range(row)
+            is_negative = self._variable(0, 1)
             below, above = 2 * max(0.0, -least - constant), 2 * max(0.0, most + constant)
             self._rows.append(LinearRow(mirrored | {variable: 1.0, is_negative: -below}, -math.inf, constant))
             self._rows.append(LinearRow(row | {variable: 1.0, is_negative: above}, -math.inf, above - constant))
@@ -333,9 +315,8 @@ class Program:
 
     def _range(self, row: Mapping[int, float]) -> tuple[float, float]:
         """Between what a row's sum must lie, as its variables have bounds."""
-        least = sum(w * (self._low[v] if w > 0 else self._high[v]) for v, w in row.items())
-        most = sum(w * (self._high[v] if w > 0 else self._low[v]) for v, w in row.items())
-        return least, most
+        ends = [sorted((w * self._low[v], w * self._high[v])) for v, w in row.items()]
+        return sum(low for low, _ in ends), sum(high for _, high in ends)
 
     def _row(self, row: dict[int, float], low: float, high: float, indicator: int | None, give: float = 0.0) -> None:
         """`low <= row <= high`, or only where the indicator is 1."""
@@ -350,9 +331,7 @@ class Program:
 
     def _membership(self, ref: Ref, values: tuple[float, ...], indicator: int | None) -> None:
         if ref in self.known:
-            row: dict[int, float] = {}
-            reached = 1.0 if self.known[ref] in values else 0.0
-            self._row(row, 1.0 - reached, math.inf, indicator)
+            self._row({}, 0.0 if self.known[ref] in values else 1.0, math.inf, indicator)
             return
         choice = self._choice(ref)
         self._row({choice[int(v)]: 1.0 for v in values}, 1.0, math.inf, indicator)
@@ -362,7 +341,7 @@ class Program:
         if right in self.known:
             left, right = right, left
         if left in self.known:
-            found = right.feature.level_of_text.get(str(left.feature.levels[_given(left, self.known)]))
+            found = right.feature.level_of_text.get(str(left.feature.levels[int(self.known[left])]))
             every = range(len(right.feature.levels))
             self._membership(right, tuple(c for c in every if (c == found) != formula.negated), indicator)
             return
@@ -376,9 +355,9 @@ class Program:
                 self._row(row, -math.inf, 1.0, indicator)
 
 
-def _given(ref: Ref, known: Known) -> Any:
-    value = known[ref]
-    return value if ref.feature.is_number else int(value)
+def _column(ref: Ref, value: float) -> NDArray[Any]:
+    """A natural column of one value."""
+    return np.asarray([value if ref.feature.is_number else int(value)])
 
 
 @lru_cache(maxsize=1024)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from ..errors import DataError, Fault
 from ..rules.check import Bools, truth
 from ..rules.nodes import And, Atom, Formula, Ref, refs_of
+from ..rules.normal import Disjunct, Group, frozen_names, grouped
 from ..rules.rule import Rule
 from ..schema import Feature, Natural, Schema, natural_column
 from .boxes import BatchBoxes, Box, BoxSearch, Floats, Interval, Nearest, number_distance
-from .groups import Disjunct, Group, frozen_names, grouped
 from .knapsack import SAME
 from .linear import BoxRows, slide
 from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
@@ -36,12 +36,9 @@ ALIKE = 1e9
 
 
 @dataclass(frozen=True)
-class Repaired:
-    """Legal rows nearest to the requested ones; `found` says whether there is one, `undecided` whether time ran out."""
+class Repaired(Nearest):
+    """Legal rows nearest to the requested ones; `undecided` where none was found before time ran out."""
 
-    natural: dict[str, NDArray[Any]]
-    cost: Floats
-    found: Bools
     undecided: Bools
 
 
@@ -76,80 +73,74 @@ class Repairer:
     def __init__(self, rules: Rule | Iterable[Rule], schema: Schema, units: Mapping[str, float] | None = None) -> None:
         self.rules = (rules,) if isinstance(rules, Rule) else tuple(rules)
         self.schema = schema
-        self.units = default_units(schema) | dict(units or {})
+        self.units = _default_units(schema) | dict(units or {})
         self.frozen = frozen_names(self.rules, schema)
         self.groups = grouped(self.rules, self.frozen)
         ruled = {name for group in self.groups for name in group.names}
-        self.free = Disjunct.of([n for n in schema.names if n not in self.frozen and n not in ruled])
+        self.free = Disjunct(tuple(n for n in schema.names if n not in self.frozen and n not in ruled))
+        self.each_free = tuple(Disjunct((name,)) for name in self.free.names)
 
     def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
         """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row (0: none).
 
         Unless `exact`, sums of several values may be kept by one step more than necessary, which is quicker.
         """
-        rows = len(after[self.schema.names[0]])
-        starts = range(0, max(rows, 1), CHUNK)
-        parts = [
-            self.nearest_in(BatchBoxes(self.schema, _part(before, s)), _part(after, s), seconds, exact) for s in starts
-        ]
-        return parts[0] if len(parts) == 1 else _joined(parts)
+        parts = []
+        for start in range(0, max(len(after[self.schema.names[0]]), 1), CHUNK):
+            first, second = ({n: v[start : start + CHUNK] for n, v in side.items()} for side in (before, after))
+            parts.append(self.nearest_in(BatchBoxes(self.schema, first), second, seconds, exact))
+        if len(parts) == 1:
+            return parts[0]
+        natural = {n: np.concatenate([part.natural[n] for part in parts]) for n in self.schema.names}
+        joined = (np.concatenate([getattr(p, name) for p in parts]) for name in ("cost", "found", "undecided"))
+        return Repaired(natural, *joined)
 
     def nearest_in(self, boxes: BatchBoxes, after: Natural, seconds: float = SECONDS, exact: bool = True) -> Repaired:
         """See `nearest`; the boxes of the present rows are known."""
-        search = BoxSearch(boxes.limits, after, self.units)
+        search = BoxSearch(boxes, after, self.units)
         free = search.nearest(boxes.of(self.free))
         natural, cost, found = dict(free.natural), free.cost, free.found
         undecided = np.zeros(search.rows, dtype=bool)
         for name in self.frozen:
-            natural[name] = search.before[name]
-            cost = cost + self._distance(name, search.before[name], after[name])
+            now = natural[name] = search.before[name]
+            is_number = self.schema[name].is_number
+            cost = cost + (number_distance(now, after[name], self.units[name]) if is_number else now != after[name])
         for group in self.groups:
-            part, unknown = self._nearest_of(group, boxes, search, seconds, exact)
+            part, unknown = self._nearest_of(group, search, seconds, exact)
             natural |= part.natural
             cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
         undecided &= ~found
         return Repaired({n: natural[n] for n in self.schema.names}, np.where(found, cost, np.inf), found, undecided)
 
-    def _distance(self, name: str, a: NDArray[Any], b: NDArray[Any]) -> Floats:
-        if self.schema[name].is_category:
-            return np.asarray(a != b, dtype=np.float64)
-        return number_distance(a, b, self.units[name])
-
-    def _nearest_of(
-        self, group: Group, boxes: BatchBoxes, search: BoxSearch, seconds: float, exact: bool
-    ) -> tuple[Nearest, Bools]:
-        wanted = {n: search.after[n] for n in group.names}
-        best = Nearest(wanted, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
-        undecided = np.zeros(search.rows, dtype=bool)
-        bounds = []
+    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float, exact: bool) -> tuple[Nearest, Bools]:
+        """The nearest values that keep a group of rules, and where these or nearer ones may be missing."""
+        best, bounds = Nearest.none({n: search.after[n] for n in group.names}, search.rows), []
         for way in group.ways:
-            box = boxes.of(way)
+            box = search.boxes.of(way)
             point = search.nearest(box)
             if group.wide:
                 formula = group.formula if group.disjuncts is None else And(way.atoms)
                 point, bound = _within_sums(search, formula, box, point, exact)
                 bounds.append(bound)
             best = best.improve(point)
-        natural = {n: v.copy() for n, v in best.natural.items()}
-        cost, found = best.cost.copy(), best.found.copy()
-        left = np.any([bound < cost * (1 - SAME) for bound in bounds], axis=0) if bounds else undecided
+        left = np.zeros(search.rows, dtype=bool)
+        for bound in bounds:
+            left |= bound < best.cost * (1 - SAME)
         if not exact:
-            left &= ~found
-        if seconds <= 0:
-            return Nearest(natural, cost, found), left
+            left &= ~best.found
+        if seconds <= 0 or not left.any():
+            return best, left
         # The integer program cannot handle gaps.
         gaps = np.logical_or.reduce([self.schema[n].is_missing(search.before[n]) for n in group.names])
         undecided = left & gaps
-        for row in np.flatnonzero(left & ~gaps):
-            solution = self._solve_row(
-                group, search, int(row), [float(b[row]) for b in bounds], best.cost[row], seconds
-            )
+        for row in np.flatnonzero(left & ~gaps).tolist():
+            solution = self._solve_row(group, search, row, [float(b[row]) for b in bounds], best.cost[row], seconds)
             undecided[row] = solution.status == "undecided"
-            if solution.cost < cost[row]:
-                found[row], cost[row] = True, solution.cost
+            if solution.cost < best.cost[row]:
+                best.found[row], best.cost[row] = True, solution.cost
                 for ref, value in solution.values.items():
-                    natural[ref.name][row] = value
-        return Nearest(natural, cost, found), undecided
+                    best.natural[ref.name][row] = value
+        return best, undecided
 
     def _solve_row(
         self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], known: float, seconds: float
@@ -177,7 +168,7 @@ class Repairer:
         for name in group.names:
             feature = self.schema[name]
             own, present = Ref(feature, primed=True), search.before[name][row]
-            if feature.is_number and search.limits.may_stay(feature)[row] and not feature.on_grid(present):
+            if feature.is_number and search.boxes.may_stay(feature)[row] and not feature.on_grid(present):
                 program.keep(own, present.item())
             program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
         program.require(formula)
@@ -193,14 +184,15 @@ def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, 
     kept = start.found & truth(formula, search.before, {**search.after, **start.natural})
     nearest = Nearest(start.natural, np.where(kept, start.cost, np.inf), kept)
     names = {ref.name for ref in refs_of(formula)} | set(start.natural)
+    before, after = ({n: side[n] for n in names} for side in (search.before, search.after))
     asked, bound = start.found & ~kept, np.full(search.rows, np.inf)
-    gaps = _Gaps.of(search, box)
+    gaps = _Gaps(search, box)
     # A gap that stays breaks every sum, and so a formula that consists of its atoms alone.
     if isinstance(formula, And) and formula.items == box.way.atoms:
         asked &= ~gaps.stay
     bound[asked & ~gaps.tried] = start.cost[asked & ~gaps.tried]
     for filled, rows in gaps.alike(asked & gaps.tried):
-        box_rows, begin = BoxRows.of(search, box, names, rows), start.take(rows)
+        box_rows, begin = BoxRows(before, after, search.units, box.intervals).take(rows), start.take(rows)
         for feature in filled:
             box_rows, begin = _filled(box_rows, begin, feature)
         if filled:
@@ -213,29 +205,23 @@ def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, 
     return nearest, bound
 
 
-@dataclass(frozen=True, eq=False)
 class _Gaps:
     """Missing values in the sums of a box: `stay` where one cannot be filled, `tried` where all others are numbers."""
 
-    features: list[Feature]
-    how: NDArray[np.int64]
-    """For each row and feature: no gap, one to be filled near the requested value, or with anything."""
-    stay: Bools
-    tried: Bools
-
-    @classmethod
-    def of(cls, search: BoxSearch, box: Box) -> _Gaps:
-        features = list({f.name: f for atom in box.way.wide for f in atom.primed}.values())
-        missing = [f.is_missing(search.before[f.name]) for f in features]
-        stay, tried = np.zeros(search.rows, dtype=bool), np.ones(search.rows, dtype=bool)
-        for ref in (ref for atom in box.way.wide for ref in refs_of(atom) if not ref.primed):
-            stay |= ref.feature.is_missing(search.before[ref.name])
-        how = np.zeros((search.rows, len(features)), dtype=np.int64)
-        for i, (f, gap) in enumerate(zip(features, missing, strict=True)):
-            stay |= gap & ~f.may_give_way(search.before[f.name])
-            tried &= ~gap | (f.is_number and box.intervals[f.name].low <= box.intervals[f.name].high)
-            how[:, i] = gap * (1 + f.is_missing(search.after[f.name]))
-        return cls(features, how, stay, tried & ~stay)
+    def __init__(self, search: BoxSearch, box: Box) -> None:
+        refs = [ref for atom in box.way.wide for ref in refs_of(atom)]
+        self.features = list({ref.name: ref.feature for ref in refs if ref.primed}.values())
+        self.stay, self.tried = np.zeros(search.rows, dtype=bool), np.ones(search.rows, dtype=bool)
+        # For each row and feature: no gap, one to be filled near the requested value, or with anything.
+        self.how = np.zeros((search.rows, len(self.features)), dtype=np.int64)
+        for ref in (ref for ref in refs if not ref.primed):
+            self.stay |= ref.feature.is_missing(search.before[ref.name])
+        for i, f in enumerate(self.features):
+            gap = f.is_missing(search.before[f.name])
+            self.stay |= gap & ~f.may_give_way(search.before[f.name])
+            self.tried &= ~gap | (f.is_number and box.intervals[f.name].low <= box.intervals[f.name].high)
+            self.how[:, i] = gap * (1 + f.is_missing(search.after[f.name]))
+        self.tried &= ~self.stay
 
     def alike(self, which: Bools) -> Iterator[tuple[list[Feature], NDArray[np.int64]]]:
         """Some rows, with the features to be filled, so that in all of them these are filled in one way."""
@@ -259,17 +245,15 @@ def _filled(box: BoxRows, start: Nearest, feature: Feature) -> tuple[BoxRows, Ne
     intervals = {**box.intervals, name: Interval(limits.low, limits.high, np.zeros(len(cost), dtype=bool))}
     units = {**box.units, name: box.units[name] * (ALIKE if any_will_do else 1.0)}
     after = {**box.after, name: value if any_will_do else wanted}
-    return BoxRows(box.before, after, units, intervals), replace(
-        start, natural={**start.natural, name: value}, cost=cost
-    )
+    begin = replace(start, natural={**start.natural, name: value}, cost=cost)
+    return BoxRows(box.before, after, units, intervals), begin
 
 
 def _keeping_all(
     formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Nearest, exact: bool
 ) -> tuple[Nearest, Floats]:
     """See `_within_sums`, for rows whose nearest point of the box breaks the formula."""
-    best = Nearest(start.natural, np.full(len(start.cost), np.inf), np.zeros(len(start.cost), dtype=bool))
-    bound = start.cost.copy()
+    best, bound = Nearest.none(start.natural, len(start.cost)), start.cost.copy()
     for atom in wide:
         which = np.flatnonzero((bound < best.cost) & ~_truth(atom, box, start))
         if len(which):
@@ -288,10 +272,8 @@ def _in_turn(formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Neares
 
     Values of a sum that is kept already stay as they are. Where that leaves nothing, they take turns.
     """
-    nobody = np.zeros(len(start.cost), dtype=bool)
-    best = Nearest(start.natural, np.full(len(nobody), np.inf), nobody)
-    orders = list(permutations(wide) if len(wide) <= FEW_SUMS else ([*wide[i:], *wide[:i]] for i in range(FEW_SUMS)))
-    for order in orders:
+    best = Nearest.none(start.natural, len(start.cost))
+    for order in permutations(wide) if len(wide) <= FEW_SUMS else ([*wide[i:], *wide[:i]] for i in range(FEW_SUMS)):
         best = best.improve(_one_by_one(formula, order, box, start, stay=True))
     left = np.flatnonzero(~best.found)
     if len(left):
@@ -326,19 +308,7 @@ def _truth(formula: Formula, box: BoxRows, point: Nearest) -> Bools:
     return np.broadcast_to(truth(formula, box.before, {**box.after, **point.natural}), len(point.cost))
 
 
-def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:
-    return {n: v[start : start + CHUNK] for n, v in natural.items()}
-
-
-def _joined(parts: Sequence[Repaired]) -> Repaired:
-    natural = {n: np.concatenate([p.natural[n] for p in parts]) for n in parts[0].natural}
-    cost, found, undecided = (
-        np.concatenate([getattr(p, name) for p in parts]) for name in ("cost", "found", "undecided")
-    )
-    return Repaired(natural, cost, found, undecided)
-
-
-def default_units(schema: Schema) -> dict[str, float]:
+def _default_units(schema: Schema) -> dict[str, float]:
     """The range of each number (or its step, where it has no bounds)."""
     return {
         f.name: float((f.high - f.low if f.low is not None and f.high is not None else 0) or f.step or 1)
@@ -347,29 +317,23 @@ def default_units(schema: Schema) -> dict[str, float]:
     }
 
 
-def _natural_pair(
-    before: pd.DataFrame, after: pd.DataFrame, schema: Schema
-) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+def _natural_pair(before: pd.DataFrame, after: pd.DataFrame, schema: Schema) -> list[dict[str, NDArray[Any]]]:
     """Both tables as natural columns; all values that cannot be read are reported at once."""
     if len(before) != len(after):
         raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must form pairs")
-    faults: list[Fault] = []
-    pair = _read("before", before, schema, faults), _read("after", after, schema, faults)
+    faults, pair = list[Fault](), []
+    for place, table in (("before", before), ("after", after)):
+        pair.append({f.name: natural_column(f, table[f.name]) for f in schema if f.name in table.columns})
+        for feature in schema:
+            where = f"{place}, column {feature.name!r}"
+            values = pair[-1].get(feature.name)
+            if values is None:
+                faults.append(Fault(where, "is not in the table"))
+                continue
+            bad = (~np.isfinite(values) if feature.is_number else values < 0) & ~feature.may_stay(values)
+            if bad.any():
+                problem = "is missing, infinite or not a known level"
+                faults.append(Fault(where, problem, "", int(bad.sum()), table.index[bad][0]))
     if faults:
         raise DataError("these rows cannot be repaired", faults)
     return pair
-
-
-def _read(place: str, table: pd.DataFrame, schema: Schema, faults: list[Fault]) -> dict[str, NDArray[Any]]:
-    natural = {}
-    for feature in schema:
-        where = f"{place}, column {feature.name!r}"
-        if feature.name not in table.columns:
-            faults.append(Fault(where, "is not in the table"))
-            continue
-        values = natural[feature.name] = natural_column(feature, table[feature.name])
-        bad = (~np.isfinite(values) if feature.is_number else values < 0) & ~feature.may_stay(values)
-        if bad.any():
-            problem = "is missing, infinite or not a known level"
-            faults.append(Fault(where, problem, "", int(bad.sum()), table.index[bad][0]))
-    return natural

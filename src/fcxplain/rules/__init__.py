@@ -10,42 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from .check import holds
 from .parser import RuleFault, RuleSource, parse, parse_rules, read_rules
-from .rule import Rule, rules_grid
-from .wording import in_words
+from .rule import Rule, in_words, rules_grid
 
 if TYPE_CHECKING:
-    from ..region.conflict import Breakage, Finding, breakage, contradiction, lint
-    from ..region.repair import Repaired, Repairer, repair
+    from ..region.conflict import lint
+    from ..region.repair import repair
     from .hinge import penalty
 
 __all__ = [
-    "Breakage",
-    "Finding",
-    "Repaired",
-    "Repairer",
-    "Rule",
-    "RuleFault",
-    "RuleSource",
-    "breakage",
-    "contradiction",
-    "holds",
-    "in_words",
-    "lint",
-    "parse",
-    "parse_rules",
-    "penalty",
-    "read_rules",
-    "repair",
-    "rules_grid",
-]
+    "Rule", "RuleFault", "RuleSource", "holds", "in_words", "lint", "parse", "parse_rules", "penalty", "read_rules",
+    "repair", "rules_grid",
+]  # fmt: skip
 
 # Loaded on first use: `hinge` needs torch, and `region` is built on this package.
-_ELSEWHERE = {
-    ".hinge": ("penalty",),
-    "..region.repair": ("Repaired", "Repairer", "repair"),
-    "..region.conflict": ("Breakage", "Finding", "breakage", "contradiction", "lint"),
-}
-_HOMES = {name: home for home, names in _ELSEWHERE.items() for name in names}
+_HOMES = {"penalty": ".hinge", "repair": "..region.repair", "lint": "..region.conflict"}
 
 
 def __getattr__(name: str) -> Any:

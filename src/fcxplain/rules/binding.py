@@ -14,7 +14,23 @@ from lark import Token, Tree
 
 from ..errors import did_you_mean, some
 from ..schema import Feature, Schema, dates
-from .nodes import MIRRORED, Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same, refs_of
+from .nodes import (
+    MIRRORED,
+    Abs,
+    Affine,
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Member,
+    Not,
+    Op,
+    Or,
+    Ref,
+    Same,
+    frozen_by,
+    refs_of,
+)  # fmt: skip
 
 ORDERED = (
     'Use ==, != or in; or, if its levels have an order, make it kind = "ordinal" in the schema, '
@@ -73,13 +89,11 @@ _SIGNS: dict[str, Op] = {"≤": "<=", "≥": ">=", "≠": "!="}
 _TEST = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A mistake in a rule, with its column."""
+class Mistake(Exception):
+    """A mistake in a rule, with its column; raised by what makes no sense, and never leaves this package."""
 
-    column: int
-    problem: str
-    remedy: str = ""
+    def __init__(self, column: int, problem: str, remedy: str = "") -> None:
+        self.column, self.problem, self.remedy = column, problem, remedy
 
 
 @dataclass(frozen=True)
@@ -89,13 +103,6 @@ class Word:
     text: str
     column: int
     quoted: bool = False
-
-
-class _Mistaken(Exception):
-    """Leaves a comparison that makes no sense; never leaves this module."""
-
-    def __init__(self, mistake: Mistake) -> None:
-        self.mistake = mistake
 
 
 class Binder:
@@ -111,7 +118,8 @@ class Binder:
 
     def _formula(self, tree: Any, depth: int) -> Formula:
         if depth > MAX_DEPTH:
-            return self._noted(_mistaken(tree, f"is nested deeper than {MAX_DEPTH} levels"))
+            self.mistakes.append(_mistaken(tree, f"is nested deeper than {MAX_DEPTH} levels"))
+            return And(())
         match tree.data:
             case "comparison":
                 return self._chain(tree)
@@ -139,19 +147,14 @@ class Binder:
         """The formula, or a note of what is wrong, so that the rest of the rule is read too."""
         try:
             return reading()
-        except _Mistaken as error:
-            return self._noted(error)
-
-    def _noted(self, error: _Mistaken) -> Formula:
-        self.mistakes.append(error.mistake)
-        return And(())
+        except Mistake as mistake:
+            self.mistakes.append(mistake)
+            return And(())
 
     def _compare(self, left: Any, op: Op, right: Any) -> Formula:
         self._check_quotients(left, op, right)
         for side, other, sign in ((left, right, op), (right, left, MIRRORED[op])):
-            ref = self._category(side)
-            word = self._word(other) if ref is not None else None
-            if ref is not None and word is not None and not self._is_feature(other, word):
+            if (ref := self._category(side)) and (word := self._word(other)) and not self._is_feature(other, word):
                 return self._against_level(ref, sign, word)
         first, second = self._category(left), self._category(right)
         if first and second and "categorical" in (first.feature.kind, second.feature.kind):
@@ -180,8 +183,7 @@ class Binder:
         if op in ("==", "!="):
             return Member(ref, (code,), negated=op == "!=")
         if ref.feature.kind == "categorical":
-            problem = f"{ref.name!r} is categorical: it has no order"
-            raise _Mistaken(Mistake(word.column, problem, ORDERED))
+            raise Mistake(word.column, f"{ref.name!r} is categorical: it has no order", ORDERED)
         ranks = ref.feature.ranks
         return Member(ref, tuple(i for i, rank in enumerate(ranks) if _TEST[op](rank, ranks[code])))
 
@@ -190,7 +192,7 @@ class Binder:
         known = word.text in feature.level_of_text or did_you_mean(word.text, feature.levels)
         near = "" if known or word.quoted else did_you_mean(word.text, self.schema.names)
         if near:
-            raise _Mistaken(Mistake(word.column, f"no feature {word.text!r}", near))
+            raise Mistake(word.column, f"no feature {word.text!r}", near)
 
     def _member(self, tree: Any, *, negated: bool) -> Formula:
         subject, items = tree.children[0], [c for c in tree.children[-1].children if c is not None]
@@ -212,10 +214,11 @@ class Binder:
                 return _bounded(tree, Affine(constant=float(tree.children[0])))
             case "name" | "primed":
                 return Affine(((1.0, self._named(tree, alone)),))
-            case "date":
-                return Affine(constant=_day(str(tree.children[0]), tree))
-            case "string" if dates.ISO.fullmatch(str(tree.children[0])[1:-1]):
-                return Affine(constant=_day(str(tree.children[0])[1:-1], tree))
+            case "date" | "string" if text := _date(tree):
+                try:
+                    return Affine(constant=dates.day_of(text))
+                except ValueError as error:
+                    raise _mistaken(tree, f"{text} is not a calendar date") from error
             case "string":
                 raise _mistaken(tree, "quoted text stands for a level and can only be compared with a category")
             case "signed":
@@ -275,7 +278,7 @@ class Binder:
         if owners:
             remedy = f'Quote the level ("{word.text}") or put the feature in backticks (`{word.text}`).'
             problem = f"{word.text!r} is a feature and also a level of {owners[0]!r}"
-            raise _Mistaken(Mistake(word.column, problem, remedy))
+            raise Mistake(word.column, problem, remedy)
         return True
 
     def _slice(self, tree: Any) -> str:
@@ -294,8 +297,8 @@ def _check_kinds(tree: Any, comparison: Compare) -> None:
 def _check_dates(left: Any, right: Any, comparison: Compare) -> None:
     """Compare dates with dates, and differences of dates with a number of days."""
     dated = [ref.name for ref in refs_of(comparison) if ref.feature.kind == "date"]
-    is_date = any(_is_date(tree) for side in (left, right) for tree in side.iter_subtrees())
-    terms = (comparison.left - comparison.right).terms
+    is_date = any(_date(tree) for side in (left, right) for tree in side.iter_subtrees())
+    terms = comparison.difference.terms
     days = sum(weight for weight, ref in terms if isinstance(ref, Ref) and ref.name in dated)
     if days and not is_date:
         remedy = f"Write e.g. {dated[0]}' <= 2026-12-31, or {dated[0]}' >= {dated[0]} + 30 (in days)."
@@ -305,16 +308,11 @@ def _check_dates(left: Any, right: Any, comparison: Compare) -> None:
         raise _mistaken(right, f"a date is compared with {names}, which is not a date")
 
 
-def _is_date(tree: Any) -> bool:
-    is_text = tree.data == "string" and dates.ISO.fullmatch(str(tree.children[0])[1:-1]) is not None
-    return bool(tree.data == "date" or is_text)
-
-
-def _day(text: str, tree: Any) -> float:
-    try:
-        return dates.day_of(text)
-    except ValueError as error:
-        raise _mistaken(tree, f"{text} is not a calendar date") from error
+def _date(tree: Any) -> str:
+    """A date as it is written, with or without quotes; empty if it is none."""
+    text = str(tree.children[0]) if tree.data in ("date", "string") else ""
+    text = text[1:-1] if tree.data == "string" else text
+    return text if dates.ISO.fullmatch(text) else ""
 
 
 def _multiplied(tree: Any, total: Affine, sign: str, part: Affine) -> Affine:
@@ -343,33 +341,25 @@ def _code(feature: Feature, word: Word) -> int:
     if found is None:
         levels = f"Its levels are {some(map(str, feature.levels))}."
         hint = did_you_mean(word.text, feature.levels) or levels
-        raise _Mistaken(Mistake(word.column, f"{feature.name!r} has no level {word.text!r}", hint))
+        raise Mistake(word.column, f"{feature.name!r} has no level {word.text!r}", hint)
     return found
 
 
 def _number(feature: Feature, word: Word) -> float:
-    if feature.kind == "date":
-        return _set_day(feature, word)
+    """The number, or the day, that an item of a set names."""
+    is_date = feature.kind == "date"
     try:
-        value = float(word.text)
+        value = dates.day_of(word.text) if is_date else float(word.text)
     except ValueError:
         value = math.nan
-    if word.quoted or not abs(value) <= MAX_NUMBER or "_" in word.text:
-        problem = f"{word.text!r} is not a number, as {feature.name!r} needs"
-        raise _Mistaken(Mistake(word.column, problem))
+    if not abs(value) <= MAX_NUMBER or (not is_date and (word.quoted or "_" in word.text)):
+        problem = f"{word.text!r} is not a {'date' if is_date else 'number'}, as {feature.name!r} needs"
+        raise Mistake(word.column, problem, "Write it as 2026-12-31." if is_date else "")
     return value
 
 
-def _set_day(feature: Feature, word: Word) -> float:
-    try:
-        return dates.day_of(word.text)
-    except ValueError as error:
-        problem = f"{word.text!r} is not a date, as {feature.name!r} needs"
-        raise _Mistaken(Mistake(word.column, problem, "Write it as 2026-12-31.")) from error
-
-
-def _mistaken(tree: Any, problem: str, remedy: str = "") -> _Mistaken:
-    return _Mistaken(Mistake(int(getattr(tree.meta, "column", 1)), problem, remedy))
+def _mistaken(tree: Any, problem: str, remedy: str = "") -> Mistake:
+    return Mistake(int(getattr(tree.meta, "column", 1)), problem, remedy)
 
 
 def _frozen_at_top(formula: Formula) -> Formula:
@@ -378,8 +368,8 @@ def _frozen_at_top(formula: Formula) -> Formula:
         case And(items=items):
             return And(tuple(_frozen_at_top(i) for i in items))
         case Compare(left=a, op="==", right=b) if a.ref and b.ref and a.ref.feature.kind == "ordinal":
-            if a.ref.name == b.ref.name and a.ref.primed != b.ref.primed:
-                return Same(a.ref, b.ref)
+            same = Same(a.ref, b.ref)
+            return same if frozen_by(same) else formula
     return formula
 
 
@@ -397,14 +387,12 @@ def _item(token: Token) -> Word:
 
 def _as_plain_level(feature: Feature, text: str) -> int | None:
     """A level in another notation: true for True, 3 for 3.0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     for code, level in enumerate(feature.levels):
-        if isinstance(level, bool):
-            if text == str(level).lower():
-                return code
-        elif isinstance(level, int | float):
-            try:
-                if float(text) == level:
-                    return code
-            except ValueError:
-                return None
+        is_meant = text == str(level).lower() if isinstance(level, bool) else number == level
+        if is_meant:
+            return code
     return None

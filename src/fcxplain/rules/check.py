@@ -52,7 +52,7 @@ def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
     first, second = natural_of(before, rules, primed=False), natural_of(after, rules, primed=True)
     if len(before) != len(after) and isinstance(before, pd.DataFrame) and isinstance(after, pd.DataFrame):
         raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must form pairs")
-    result = np.ones(_length(before, after), dtype=bool)
+    result = np.ones(_length(after) or _length(before), dtype=bool)
     for rule in rules:
         result &= truth(rule.formula, first, second)
     return result
@@ -163,16 +163,11 @@ def same_level(left: Ref, right: Ref, before: Natural, after: Natural, other: bo
 
 def translated(source: Feature, target: Feature, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Codes of one category as codes of another. Values that are not levels have no counterpart."""
+    known = [target.level_of_text.get(str(level), ELSEWHERE) for level in source.levels]
+    found = np.asarray(known, dtype=np.int64)[np.maximum(codes, 0)]
     if not codes.size or codes.min() >= 0:
-        return translation(source, target)[codes]
-    known = translation(source, target)[np.maximum(codes, 0)]
-    return np.where(codes >= 0, known, codes if source.name == target.name else ELSEWHERE)
-
-
-def translation(source: Feature, target: Feature) -> NDArray[np.int64]:
-    """For each level of one category the code of the same level in another, or `ELSEWHERE` where there is none."""
-    codes = [target.level_of_text.get(str(level), ELSEWHERE) for level in source.levels]
-    return np.asarray(codes, dtype=np.int64)
+        return found
+    return np.where(codes >= 0, found, codes if source.name == target.name else ELSEWHERE)
 
 
 def value_of(ref: Ref, before: Natural, after: Natural) -> NDArray[Any]:
@@ -201,7 +196,6 @@ def natural_of(table: Table, rules: Iterable[Rule], *, primed: bool) -> Natural:
     return natural
 
 
-def _length(before: Table, after: Table) -> int:
+def _length(table: Table) -> int:
     """How many rows there are; natural columns without any column have 0."""
-    tables = ([table] if isinstance(table, pd.DataFrame) else list(table.values()) for table in (after, before))
-    return next((len(columns[0]) for columns in tables if columns), 0)
+    return len(table if isinstance(table, pd.DataFrame) else next(iter(table.values()), ()))

@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from ..encoding import Columns
 from ..schema import Feature
 from .nodes import OPPOSITE, Abs, Affine, And, Compare, Formula, Implies, Member, Not, Or, Ref, Same, refs_of
 from .rule import Rule
-
-
-@runtime_checkable
-class HasLevels(Protocol):
-    """Columns that give every category's levels, also an ordinal's (see `encoding.Columns`)."""
-
-    def levels(self, name: str) -> Tensor:
-        """`n x levels` of a category."""
-        ...
 
 
 def penalty(
@@ -50,11 +41,10 @@ def penalty(
         What counts as 1 for some or all numbers, so that a rule about dollars does not outweigh one about years; by
         default one natural unit.
     """
-    rules = [rules] if isinstance(rules, Rule) else list(rules)
     some_column = next(iter(after.values()))
     total = torch.zeros(some_column.shape[0], dtype=some_column.dtype, device=some_column.device)
     reading = _Reading(before, after, margin, units or {}, total)
-    for rule in rules:
+    for rule in [rules] if isinstance(rules, Rule) else rules:
         total = total + reading.of(rule.formula, wanted=True)
     return total
 
@@ -136,7 +126,7 @@ class _Reading:
 
     def _levels(self, ref: Ref) -> Tensor:
         columns = self.after if ref.primed else self.before
-        if isinstance(columns, HasLevels):
+        if isinstance(columns, Columns):
             return columns.levels(ref.name)
         column = columns[ref.name]
         if column.ndim == 2:
@@ -157,12 +147,8 @@ class _Reading:
         return _sum([(margin - d).relu() for d in distances]) / unit
 
     def _same(self, left: Ref, right: Ref, wanted: bool) -> Tensor:
-        a, b = self._levels(left), self._levels(right)
-        pairs = [
-            (i, right.feature.level_of_text[str(level)])
-            for i, level in enumerate(left.feature.levels)
-            if str(level) in right.feature.level_of_text
-        ]
+        a, b, codes = self._levels(left), self._levels(right), right.feature.level_of_text
+        pairs = [(i, codes[str(level)]) for i, level in enumerate(left.feature.levels) if str(level) in codes]
         alike = _sum([a[:, i] * b[:, j] for i, j in pairs]) if pairs else self.zero
         return (1 - alike).relu() if wanted else alike.relu()
 

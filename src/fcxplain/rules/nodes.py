@@ -110,8 +110,8 @@ class _Plain:
 
     @cached_property
     def is_wide(self) -> bool:
-        """Whether no box can express it: it mentions several counterfactual values."""
-        return len(self.primed) > 1
+        """Whether no box can express it: it mentions several counterfactual values, or `abs` of one."""
+        return len(self.primed) > 1 or (isinstance(self, Compare) and self.difference.folds > 0)
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,6 @@ class Compare(_Plain):
     def difference(self) -> Affine:
         """What is compared with 0."""
         return self.left - self.right
-
-    @cached_property
-    def is_wide(self) -> bool:
-        """Whether no box can express it: it mentions several counterfactual values, or `abs` of one."""
-        return len(self.primed) > 1 or self.difference.folds > 0
 
 
 @dataclass(frozen=True)
@@ -188,13 +183,12 @@ def frozen_by(formula: Formula) -> str | None:
     """The feature `f` of a formula that says `f' == f` and nothing else."""
     match formula:
         case Same(left, right, negated=False):
-            pair = (left, right)
-        case Compare(left=a, op="==", right=b) if a.ref is not None and b.ref is not None and a.ref.feature.is_number:
-            pair = (a.ref, b.ref)
+            pass
+        case Compare(op="==") if (a := formula.left.ref) and (b := formula.right.ref) and a.feature.is_number:
+            left, right = a, b
         case _:
             return None
-    same = pair[0].name == pair[1].name and pair[0].primed != pair[1].primed
-    return pair[0].name if same else None
+    return left.name if left.name == right.name and left.primed != right.primed else None
 
 
 def refs_of(node: Formula | Affine) -> Iterator[Ref]:

@@ -3,19 +3,22 @@
 Plain atoms are: a linear comparison without `!=`, membership of a category, and two categories with the same level.
 A comparison with a few `abs` becomes linear ones; with more of them it stays whole, as their number doubles with each.
 A disjunct is a set of atoms that must hold together; most are boxes, as each of their atoms mentions one
-counterfactual value only.
+counterfactual value only. Rules are prepared once for a task: groups that share no counterfactual value, and the ways
+of keeping each group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial, reduce
 from itertools import product
 from math import prod
 from operator import or_
 
-from .nodes import OPPOSITE, Abs, Affine, And, Atom, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
+from ..schema import Schema
+from .nodes import OPPOSITE, Abs, Affine, And, Atom, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same, refs_of
+from .rule import Rule
 
 TRUE = And(())
 FALSE = Or(())
@@ -39,6 +42,10 @@ MAX_FOLDS = 4
 MAX_WORK = 1_000_000
 # With more disjuncts than this, those covered by others are not searched for: that takes quadratic time.
 MANY = 512
+# More ways than this, with atoms that no box can express, take longer to go through than the integer program.
+MOST_WIDE = 128
+# Groups that are remembered: tasks that differ in a rule or two have most of them in common.
+REMEMBERED = 512
 
 
 def substituted(formula: Formula, frozen: frozenset[str]) -> Formula:
@@ -147,15 +154,7 @@ def _plain_member(ref: Ref, values: tuple[float, ...], wanted: bool) -> Formula:
     return _or(parts) if wanted else _and(parts)
 
 
-def _and(items: Iterable[Formula]) -> Formula:
-    return _joined(And, items, FALSE)
-
-
-def _or(items: Iterable[Formula]) -> Formula:
-    return _joined(Or, items, TRUE)
-
-
-def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Formula) -> Formula:
+def _joined(kind: type[And] | type[Or], decisive: Formula, items: Iterable[Formula]) -> Formula:
     """Items joined flat and without repetition; a decisive one settles the matter alone."""
     flat: list[Formula] = []
     for item in items:
@@ -166,10 +165,14 @@ def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Form
     return distinct[0] if len(distinct) == 1 else kind(distinct)
 
 
+_and = partial(_joined, And, FALSE)
+_or = partial(_joined, Or, TRUE)
+
+
 def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, ...]] | None:
     """The disjunctive form of a normal form, or None where it has more than `limit` disjuncts or takes too long."""
     plain = _written_out(formula)
-    spread = _Spread(_atoms_of(plain), limit)
+    spread = _Spread(list(dict.fromkeys(atoms_of(plain))), limit)
     try:
         return _merged([spread.needed(found) for found in spread.of(plain)])
     except _TooManyError:
@@ -177,43 +180,45 @@ def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, 
 
 
 def _written_out(formula: Formula) -> Formula:
-    """Without atoms on several counterfactual categories, where these can be written out."""
+    """Atoms on several counterfactual categories are written out over the levels of the first, where these are few."""
     if isinstance(formula, And | Or):
         join = _and if isinstance(formula, And) else _or
         return join(_written_out(item) for item in formula.items)
     assert isinstance(formula, Compare | Member | Same), f"not a normal form: {formula!r}"
-    boxes = _as_boxes(formula)
-    return formula if boxes is None else _written_out(boxes)
+    features = formula.primed
+    if len(features) < 2 or features[0].is_number or (isinstance(formula, Compare) and formula.left.folds):
+        return formula
+    if prod(len(feature.levels) for feature in features) > MAX_PAIRS:
+        return formula
+    first, codes = Ref(features[0], primed=True), range(len(features[0].levels))
+    return _or(_and((Member(first, (c,)), _written_out(_at_level(formula, first, c)))) for c in codes)
 
 
-def _atoms_of(formula: Formula) -> Iterator[Atom]:
+def atoms_of(formula: Formula) -> Iterator[Atom]:
+    """The atoms of a normal form, in order, with repetition."""
     if isinstance(formula, And | Or):
         for item in formula.items:
-            yield from _atoms_of(item)
+            yield from atoms_of(item)
     elif isinstance(formula, Compare | Member | Same):
         yield formula
 
 
 def _merged(found: list[tuple[Atom, ...]]) -> list[tuple[Atom, ...]]:
     """Disjuncts with one comparison of each sum at most, without those that nothing can keep."""
-    boxes = [box for box in map(_signs, found) if all(box.values())]
+    boxes = []
+    for atoms in found:
+        # For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are.
+        box: dict[Affine | Atom, frozenset[int]] = {}
+        for atom in atoms:
+            key, signs = (atom.left, SIGNS[atom.op]) if isinstance(atom, Compare) else (atom, ANY_SIGN)
+            box[key] = box.get(key, ANY_SIGN) & signs
+        boxes += [tuple(box.items())] if all(box.values()) else []
     # One object for an atom of many disjuncts, which remembers what was worked out about it.
-    made = {item: _atom(*item) for item in dict.fromkeys(item for box in boxes for item in box.items())}
-    return [tuple(made[item] for item in box.items()) for box in boxes]
-
-
-def _signs(atoms: tuple[Atom, ...]) -> dict[Affine | Atom, frozenset[int]]:
-    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are."""
-    box: dict[Affine | Atom, frozenset[int]] = {}
-    for atom in atoms:
-        key = atom.left if isinstance(atom, Compare) else atom
-        signs = SIGNS[atom.op] if isinstance(atom, Compare) else ANY_SIGN
-        box[key] = box.get(key, ANY_SIGN) & signs
-    return box
-
-
-def _atom(key: Affine | Atom, signs: frozenset[int]) -> Atom:
-    return Compare(key, OPS[signs], _ZERO) if isinstance(key, Affine) else key
+    made = {
+        (key, signs): Compare(key, OPS[signs], _ZERO) if isinstance(key, Affine) else key
+        for key, signs in dict.fromkeys(item for box in boxes for item in box)
+    }
+    return [tuple(made[item] for item in box) for box in boxes]
 
 
 class _TooManyError(Exception):
@@ -231,11 +236,10 @@ class _Spread:
     dropped next to `x <= 2`.
     """
 
-    def __init__(self, atoms: Iterable[Atom], limit: int) -> None:
-        self.limit, self.work = limit, MAX_WORK
-        self.atoms = list(dict.fromkeys(atoms))
-        self.number = {atom: number for number, atom in enumerate(self.atoms)}
-        self.demands = _demands(self.atoms)
+    def __init__(self, atoms: list[Atom], limit: int) -> None:
+        self.atoms, self.limit, self.work = atoms, limit, MAX_WORK
+        self.number = {atom: number for number, atom in enumerate(atoms)}
+        self.demands = _demands(atoms)
 
     def of(self, formula: Formula) -> list[_Disjunct]:
         """The disjuncts of a formula."""
@@ -318,18 +322,6 @@ def _steps(atom: Atom) -> Iterator[tuple[Hashable, float]]:
             yield atom, 1.0
 
 
-def _as_boxes(atom: Atom) -> Formula | None:
-    """An atom on several counterfactual categories, written out over the levels of one of them."""
-    features = atom.primed
-    if len(features) < 2 or features[0].is_number or (isinstance(atom, Compare) and atom.left.folds):
-        return None
-    if prod(len(feature.levels) for feature in features) > MAX_PAIRS:
-        return None
-    first = Ref(features[0], primed=True)
-    cases = (_and((Member(first, (code,)), _at_level(atom, first, code))) for code in range(len(first.feature.levels)))
-    return _or(cases)
-
-
 def _at_level(atom: Atom, ref: Ref, code: int) -> Formula:
     """The atom where one category is known to have a level."""
     if isinstance(atom, Same):
@@ -341,3 +333,75 @@ def _at_level(atom: Atom, ref: Ref, code: int) -> Formula:
     known = sum(weight * ref.feature.ranks[code] for weight, part in atom.left.terms if part == ref)
     others = tuple(term for term in atom.left.terms if term[1] != ref)
     return _plain_comparison(replace(atom, left=Affine(others, atom.left.constant + known)))
+
+
+@dataclass(frozen=True, eq=False)
+class Disjunct:
+    """One way of keeping some rules: atoms that must hold together, on the counterfactual values of some features."""
+
+    names: tuple[str, ...]
+    atoms: tuple[Atom, ...] = ()
+
+    @cached_property
+    def present(self) -> tuple[Atom, ...]:
+        """Atoms about the present row alone."""
+        return tuple(atom for atom in self.atoms if not atom.primed)
+
+    @cached_property
+    def alone(self) -> dict[str, tuple[Atom, ...]]:
+        """Atoms about one counterfactual value, by its feature."""
+        one = [(atom.primed[0].name, atom) for atom in self.atoms if atom.primed and not atom.is_wide]
+        return {name: tuple(atom for own, atom in one if own == name) for name in self.names}
+
+    @cached_property
+    def wide(self) -> tuple[Atom, ...]:
+        """Atoms that no box can express."""
+        return tuple(atom for atom in self.atoms if atom.is_wide)
+
+    @property
+    def sums(self) -> list[Compare]:
+        """The wide atoms that are linear comparisons."""
+        return [atom for atom in self.wide if isinstance(atom, Compare) and not atom.left.folds]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Rules that share counterfactual values: their normal form, the ways of keeping them if few, those features."""
+
+    formula: Formula
+    disjuncts: tuple[Disjunct, ...] | None
+    names: tuple[str, ...]
+    wide: bool
+
+    @cached_property
+    def ways(self) -> tuple[Disjunct, ...]:
+        """What boxes can express of the ways of keeping the rules: nothing where there are too many to list."""
+        return (Disjunct(self.names),) if self.disjuncts is None else self.disjuncts
+
+
+def frozen_names(rules: Iterable[Rule], schema: Schema) -> frozenset[str]:
+    """Features that the schema or a rule freezes."""
+    return frozenset({*schema.immutable, *(rule.freezes for rule in rules if rule.freezes)})
+
+
+def grouped(rules: Iterable[Rule], frozen: frozenset[str]) -> tuple[Group, ...]:
+    """Groups of rules that share no counterfactual value; rules that freeze a feature are in none."""
+    groups: list[tuple[set[str], list[Formula]]] = []
+    for formula in (normal_form(substituted(rule.formula, frozen)) for rule in rules if not rule.freezes):
+        if formula != TRUE:
+            names, members = {r.name for r in refs_of(formula) if r.primed}, [formula]
+            for other in [g for g in groups if g[0] & names]:
+                groups.remove(other)
+                names, members = names | other[0], other[1] + members
+            groups.append((names, members))
+    return tuple(_group(tuple(members)) for _, members in groups)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _group(formulas: tuple[Formula, ...]) -> Group:
+    formula = normal_form(And(formulas))
+    names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
+    found = disjuncts(formula)
+    ways = None if found is None else tuple(Disjunct(names, atoms) for atoms in found)
+    wide = ways is None or any(way.wide for way in ways)
+    return Group(formula, None if wide and ways is not None and len(ways) > MOST_WIDE else ways, names, wide)

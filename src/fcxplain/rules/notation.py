@@ -10,9 +10,9 @@ NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _WORDS = frozenset({"and", "or", "not", "in", "abs"})
 _QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
-# The rule language's own tokens that may hold a semicolon or a line's end in them; anything else is one character. An
+# The rule language's own tokens that may hold a semicolon or a `#` in them, and comments; all else is one character. An
 # opening quote ends the search for the closing one before it: a thousand of them would each be followed to the end.
-_PIECES = re.compile(r"""`[^`\n]*`['’′‘]?|[^\W\d]\w*['’′‘]?|"[^"\n]*"|“[^“”\n]*”|'[^'\n]*'|‘[^‘’\n]*’|\#[^\n]*|.|\n""")
+PIECES = re.compile(r"""`[^`\n]*`['’′‘]?|[^\W\d]\w*['’′‘]?|"[^"\n]*"|“[^“”\n]*”|'[^'\n]*'|‘[^‘’\n]*’|\#[^\n]*|.|\n""")
 # An item of a list; a quote counts where the item begins with it, so that apostrophes are letters.
 _PART = re.compile(r"""(?:\s*(?:`[^`]*`|"[^"]*"|'[^']*'))?[^,]*""")
 
@@ -64,7 +64,7 @@ def items(text: str) -> list[str]:
 def lines(text: str) -> list[str]:
     """The rules of a text: one per line, or separated by semicolons outside quotes and comments."""
     found: list[list[str]] = [[]]
-    for piece in _PIECES.findall(text):
+    for piece in PIECES.findall(text):
         if piece in (";", "\n"):
             found.append([])
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,6 +14,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from ..errors import Fault, RuleError, reading_error
 from ..schema import Schema
+from . import notation
 from .binding import EXAMPLE, Binder, Mistake, mistyped, spoken
 from .rule import Rule
 
@@ -123,17 +124,28 @@ def read_rules(source: RuleSource, schema: Schema) -> tuple[tuple[Rule, ...], tu
     """The rules that can be read, and all mistakes of those that cannot."""
     rules: list[Rule] = []
     faults: list[Fault] = []
-    for number, line in _bounded(_lines(source)):
+    for number, line in _lines(source):
+        text = line
         try:
-            found = _read_line(line, number, schema)
-        except RuleError as error:
-            faults += error.faults
-            continue
-        rules += [found] if found else []
+            if len(line) > MAX_LENGTH:
+                raise Mistake(1, f"has {len(line):,} characters; a rule has at most {MAX_LENGTH:,}")
+            text = "".join(piece for piece in notation.PIECES.findall(line) if not piece.startswith("#")).rstrip()
+            if not text:
+                continue
+            binder = Binder(schema, text)
+            formula, mistakes = binder.bind(_tree(text)), binder.mistakes
+        except Mistake as mistake:
+            mistakes = [mistake]
+        for found in mistakes:
+            place = f"line {number}, column {found.column}"
+            faults.append(RuleFault(place, found.problem, found.remedy, line=number, column=found.column, source=text))
+        if not mistakes:
+            rules.append(Rule(text.strip(), formula, number))
     return tuple(rules), tuple(faults)
 
 
-def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
+def _lines(source: RuleSource) -> list[tuple[int, str]]:
+    """The lines that are not blank, with their numbers; too many are refused."""
     if isinstance(source, Path):
         try:
             source = source.read_text(encoding="utf-8-sig")
@@ -142,41 +154,18 @@ def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
     if isinstance(source, Rule):
         source = [source]
     if isinstance(source, str):
-        source = source.removeprefix("\ufeff").splitlines() or [""]
-    for number, line in enumerate(source, start=1):
-        if isinstance(line, Rule):
-            yield line.line, line.text
-        elif isinstance(line, str):
-            yield number, line
-        else:
-            raise RuleError(f"rule {number} is a {type(line).__name__}, not text")
-
-
-def _bounded(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The lines that are not blank; too many are refused."""
+        source = source.removeprefix("\ufeff").splitlines()
     kept, length = [], 0
-    for number, line in lines:
-        length += len(line)
-        if line.strip():
-            kept.append((number, line))
+    for number, line in enumerate(source, start=1):
+        if not isinstance(line, str | Rule):
+            raise RuleError(f"rule {number} is a {type(line).__name__}, not text")
+        place, text = (number, line) if isinstance(line, str) else (line.line, line.text)
+        kept += [(place, text)] if text.strip() else []
+        length += len(text)
         if len(kept) > MAX_RULES or length > MAX_TEXT:
             limit = f"at most {MAX_RULES:,} lines and {MAX_TEXT:,} characters are read"
             raise RuleError(f"the rules are too many or too long; {limit}")
     return kept
-
-
-def _read_line(line: str, number: int, schema: Schema) -> Rule | None:
-    if len(line) > MAX_LENGTH:
-        raise _error(line, number, 1, f"has {len(line):,} characters; a rule has at most {MAX_LENGTH:,}")
-    text = _without_comment(line).rstrip()
-    if not text.strip():
-        return None
-    tree = _tree(text, number)
-    binder = Binder(schema, text)
-    formula = binder.bind(tree)
-    if binder.mistakes:
-        raise RuleError("", [_fault(text, number, m) for m in binder.mistakes])
-    return Rule(text.strip(), formula, number)
 
 
 @cache
@@ -185,30 +174,30 @@ def _lark() -> Lark:
     return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True)
 
 
-def _tree(text: str, number: int) -> Tree[Token]:
+def _tree(text: str) -> Tree[Token]:
     try:
         return _lark().parse(text)
     except UnexpectedCharacters as error:
-        raise _stray(text, number, error.column) from None
+        raise _stray(text, error.column) from None
     except UnexpectedEOF:
-        raise _error(text, number, len(text) + 1, "the rule ends too early") from None
+        raise Mistake(len(text) + 1, "the rule ends too early") from None
     except UnexpectedToken as error:
         if error.token.type == "BARE":
-            raise _stray(text, number, error.column) from None
-        column = len(text) + 1 if error.token.type == "$END" else error.column
-        seen = "the end" if error.token.type == "$END" else _shown(str(error.token))
+            raise _stray(text, error.column) from None
+        is_end = error.token.type == "$END"
+        column, seen = (len(text) + 1, "the end") if is_end else (error.column, _shown(str(error.token)))
         wanted = sorted({_EXPECTED.get(t, t) for t in error.accepts or error.expected})
         problem = f"unexpected {seen}; expected {', '.join(wanted)}"
-        raise _error(text, number, column, problem, _token_hint(error, text)) from None
+        raise Mistake(column, problem, _token_hint(error, text)) from None
     except UnexpectedInput as error:
-        raise _error(text, number, error.column, "cannot be read") from None
+        raise Mistake(error.column, "cannot be read") from None
 
 
-def _stray(text: str, number: int, column: int) -> RuleError:
-    """The error for a character that has no meaning outside quotes."""
+def _stray(text: str, column: int) -> Mistake:
+    """The mistake of a character that has no meaning outside quotes."""
     seen = text[column - 1]
     remedy = mistyped(text, column) or _HINTS.get(seen, "") or _wrapped(text)
-    return _error(text, number, column, f"{_shown(seen)} is not understood here", remedy)
+    return Mistake(column, f"{_shown(seen)} is not understood here", remedy)
 
 
 def _token_hint(error: UnexpectedToken, text: str) -> str:
@@ -235,30 +224,6 @@ def _is_rule(text: str) -> bool:
 def _wrapped(text: str) -> str:
     stripped = text.strip()
     return "Remove the quotes around the whole rule." if len(stripped) > 1 and stripped[0] in "\"“'‘" else ""
-
-
-def _without_comment(line: str) -> str:
-    """The line up to a `#` that stands outside quotes and backticks."""
-    closing = ""
-    for i, character in enumerate(line):
-        if closing:
-            closing = "" if character == closing else closing
-        elif character == "#":
-            return line[:i]
-        elif character in '"“`':
-            closing = {"“": "”"}.get(character, character)
-        elif character in "'‘" and not line[:i].rstrip(" ")[-1:].isalnum() and not line[:i].endswith(("_", "`")):
-            closing = {"‘": "’"}.get(character, character)
-    return line
-
-
-def _error(text: str, line: int, column: int, problem: str, remedy: str = "") -> RuleError:
-    return RuleError("", [_fault(text, line, Mistake(column, problem, remedy))])
-
-
-def _fault(text: str, line: int, mistake: Mistake) -> RuleFault:
-    place = f"line {line}, column {mistake.column}"
-    return RuleFault(place, mistake.problem, mistake.remedy, line=line, column=mistake.column, source=text)
 
 
 def _marked(source: str, column: int) -> str:

@@ -19,8 +19,8 @@ from ..explanation.certificate import cells
 from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
 from ..explanation.wording import plain_amount
 from ..progress import WHY_NOT, OnProgress, Progress, no_progress
+from ..proof.batch import ModelReading
 from ..proof.proof import prove
-from ..proof.reading import ModelReading
 from ..rules import Rule, holds, in_words, notation, parse_rules
 from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
 from ..schema import Feature, Schema
