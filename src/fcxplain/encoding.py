@@ -283,7 +283,7 @@ class TableEncoder:
         rows = np.arange(len(out)) * self.width_
         line = out.reshape(-1)
         for feature in self.schema_:
-            start, values = self.spans_[feature.name].start, self._known(feature, natural[feature.name])
+            start, values = self.spans_[feature.name].start, self.known(feature, natural[feature.name])
             if feature.is_category:
                 line[rows + start + values] = 1
             else:
@@ -303,10 +303,22 @@ class TableEncoder:
         dict of arrays
             By name.
         """
-        return {f.name: self._known(f, natural[f.name]) for f in self._fitted()}
+        return {f.name: self.known(f, natural[f.name]) for f in self._fitted()}
 
-    def _known(self, feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
-        """Values, with a typical one in place of missing values and unknown levels."""
+    def known(self, feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
+        """A feature's natural values, with a typical one in place of missing values and unknown levels.
+
+        Parameters
+        ----------
+        feature : Feature
+            One of the schema's.
+        values : array
+            Of any length.
+
+        Returns
+        -------
+        array
+        """
         others = np.isnan(values) if feature.is_number else values < 0
         return np.where(others, self.usual_[feature.name], values) if others.any() else values
 
@@ -400,7 +412,7 @@ class TableEncoder:
         array of int
             `n x features`.
         """
-        return np.stack([f.codes(self._known(f, natural[f.name])) for f in self._fitted()], axis=1)
+        return np.stack([f.codes(self.known(f, natural[f.name])) for f in self._fitted()], axis=1)
 
     def from_codes(self, codes: NDArray[np.int64], index: pd.Index | None = None) -> pd.DataFrame:
         """The table at grid codes; the inverse of `codes` on legal rows.
