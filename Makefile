@@ -43,7 +43,7 @@ demo: $(STAMP)
 serve: $(STAMP)
 	$(BIN)/fcxplain demo --serve
 
-# Python may write bytecode: the two workers rewrite every assertion otherwise, and all that they start compiles the package.
+# Without bytecode, both workers rewrite every assertion, and all that they start compiles the package.
 test: $(STAMP)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
 

@@ -298,9 +298,7 @@ def test_larger_graphs_have_larger_figures():
     assert (large > small).all()
 
 
-@pytest.mark.parametrize(
-    ("nodes", "edges", "supported"), [(2, 1, True), (12, 30, False), (45, 60, True)]
-)
+@pytest.mark.parametrize(("nodes", "edges", "supported"), [(2, 1, True), (12, 30, False), (45, 60, True)])
 def test_boxes_hold_their_names_and_do_not_overlap_on_the_page(nodes, edges, supported):
     figure = plots.causal_graph(random_graph(nodes, nodes, edges, supported))
     figure.draw_without_rendering()
