@@ -43,8 +43,9 @@ demo: $(STAMP)
 serve: $(STAMP)
 	$(BIN)/fcxplain demo --serve
 
+# Without bytecode, both workers rewrite every assertion, and all that they start compiles the package.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 test-pandas2:
 	$(MAKE) test VENV=.venv-pandas2 ALSO="'pandas<3'"

@@ -8,11 +8,16 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from fcxplain.cli import main
+
+# A process builds its options once. So does this one, however many commands it runs.
+typer.main.get_command = cache(typer.main.get_command)
 
 
 @dataclass(frozen=True)

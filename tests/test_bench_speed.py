@@ -47,9 +47,14 @@ def refused(fcx: FCx) -> pd.DataFrame:
     return rows[fcx.task_.refused(rows)]
 
 
+SEEN: list[str] = []
+
+
 @pytest.fixture(scope="module")
 def contenders(fcx: FCx, refused: pd.DataFrame) -> list[dice.Contender]:
-    return dice.compared(fcx, refused, fitting=2.0, rows=4, repeat=1, tell=print)
+    """What is compared; `SEEN` has what was told of it."""
+    SEEN.clear()
+    return dice.compared(fcx, refused, fitting=2.0, rows=4, repeat=1, tell=SEEN.append)
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +75,11 @@ def test_measurements_are_told_by_name_when_they_begin():
     assert [t.job for t in found.timings][:2] == ["encode", "decode"]
 
 
-def test_there_are_as_many_measurements_as_are_said(fcx, refused):
+def test_there_are_as_many_measurements_as_are_said(fcx, refused, contenders):
     seen: list[str] = []
     explaining_speed(fcx, refused.iloc[:2], repeat=1, tell=seen.append)
     explaining_growth(fcx, refused, sizes=(5, 10), tell=seen.append)
-    dice.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, tell=seen.append)
+    seen += SEEN
     assert seen == [*JOBS, "file to file, 5 rows", "file to file, 10 rows", *dice.NAMES]
     assert jobs(["explaining", "streaming", "compare"], up_to=10_000) == 1 + len(seen)
     assert jobs(["models", "budget"], 1_000) == len(models.MODELS) + len(models.CURVES)

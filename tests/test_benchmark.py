@@ -26,22 +26,11 @@ from fcxplain.errors import DataError, FormatError
 from fcxplain.explanation import Explanation
 from fcxplain.progress import Progress
 from fcxplain.task import Task
+from unchanging import Keeps
 
 # As small as the classifier learns something from.
 ROWS = 600
 Measured = tuple[Path, list[Job], list[Result]]
-
-
-class Keeps:
-    """A method that changes nothing: never valid, always feasible under rules that allow to stay."""
-
-    def fit(self, task: Task) -> Keeps:
-        self.task = task
-        return self
-
-    def explain(self, rows: pd.DataFrame) -> Explanation:
-        wanted = self.task.wanted(self.task.predict(rows))
-        return Explanation.of(self.task, rows, rows, np.arange(len(rows)), method="keeps", wanted=wanted)
 
 
 class Blind(Keeps):
@@ -293,9 +282,10 @@ def test_a_process_that_dies_is_a_result(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_process_of_its_own_gives_the_same_figures(measured: Measured):
-    result = carry_out(own("Keeps"), time_limit=600)
+    job = Job("adult", "unchanging:Keeps", rows=ROWS)
+    result = carry_out(job, time_limit=600)
     # The process has hashes of its own, and yet the same key.
-    assert (result.failure, result.key) == (None, own("Keeps").key)
+    assert (result.failure, result.key) == (None, job.key)
     assert {**result.figures, "rows_per_second": 0} == {**measured[2][1].figures, "rows_per_second": 0}
 
 

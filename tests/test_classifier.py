@@ -841,7 +841,7 @@ class TestTraining:
         parts = data()
         shares = parts.train["loan"].value_counts(normalize=True)
         rare = shares.idxmin()
-        given = {kind: (train_classifier(parts, kind=kind).predict(parts.test) == rare).mean() for kind in PAIR}
+        given = {kind: (trained(kind).predict(parts.test) == rare).mean() for kind in PAIR}
         assert given["balanced"] > given["paper"]
 
     def test_another_seed_gives_other_weights(self):

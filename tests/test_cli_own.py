@@ -40,9 +40,11 @@ model = Model()
 """
 OWN = ("--data", "credit.csv", "--label", "decision", "--epochs", 1)
 NAMED = ("--id", "customer", "--classifier", "credit_model:model", "--classes", "rejected,granted")
-QUICK = ("--set", "schedule__steps=5", "--set", "schedule__batch=64")
+# Trees that imitate the model take longer to grow than all else: the model is asked itself.
+ASKED = ("--set", "oracle=model")
+QUICK = ("--set", "schedule__steps=5", "--set", "schedule__batch=64", *ASKED)
 # Where what is asked is not the generator's, none is trained.
-SEARCHING = (*OWN[:-2], "--no-generator")
+SEARCHING = (*OWN[:-2], "--no-generator", *ASKED)
 
 
 def credit(rows: int = 160) -> pd.DataFrame:
@@ -137,8 +139,8 @@ def test_a_regressor_is_fitted_to_a_label_of_numbers_and_explained(desk: Path, t
     points.drop(columns=["decision", "city"]).to_csv(tmp_path / "points.csv", index=False)
     (tmp_path / "points_model.py").write_text("def model(rows):\n    return rows['income'] * 1.5 - rows['debt']\n")
     own = ("--classifier", "points_model:model")
-    fit = ("fit", "--data", "points.csv", "--label", "points", "--id", "customer", "--no-generator", "--out", "m", *own)
-    done = run(*fit, "--target", ">= 60", folder=tmp_path)
+    fit = ("fit", "--data", "points.csv", "--label", "points", "--id", "customer", "--no-generator", *ASKED)
+    done = run(*fit, *own, "--target", ">= 60", "--out", "m", folder=tmp_path)
     assert (done.code, "label points: numbers from" in done.words) == (0, True), done.err
     done = run("explain", "m", "points.csv", *own, "--target", "<= 0", "--out", "a.csv", folder=tmp_path)
     assert done.code == 0, done.err

@@ -36,9 +36,10 @@ QUICK = {
     "samples": 200,
 }
 QUICK_OF = {
-    "Mahajan": {"schedule": Schedule(epochs=30, batch=100, weight_decay=1e-2)},
-    "CEM": {"steps": 25, "searches": 4},
+    "Mahajan": {"schedule": Schedule(epochs=15, batch=100, weight_decay=1e-2)},
+    "CEM": {"steps": 15, "searches": 3},
     "VCNet": {"steps": 150, "hidden": (64, 32), "learning_rate": 1e-2},
+    "FCEGAN": {"steps": 20, "batch": 100},
 }
 KINDS = ("mixed", "frozen", "categories", "numbers")
 

@@ -23,6 +23,12 @@ NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
 
 @pytest.fixture(scope="module")
 def fcx() -> FCx:
+    return FCx(generator=False, oracle="model").fit(loans.task())
+
+
+@pytest.fixture(scope="module")
+def with_generator() -> FCx:
+    """The same with a generator, for what only it can do."""
     return FCx(schedule=Schedule(epochs=1, steps=5), oracle="model").fit(loans.task())
 
 
@@ -62,7 +68,8 @@ def test_who_cannot_is_told_why_not(fcx: FCx, refused: pd.DataFrame):
     assert found.why_not.iloc[0] == reason.words
 
 
-def test_a_row_whose_budget_was_spent_is_said_not_to_be_looked_into(fcx: FCx, refused: pd.DataFrame):
+def test_a_row_whose_budget_was_spent_is_said_not_to_be_looked_into(with_generator: FCx, refused: pd.DataFrame):
+    fcx = with_generator
     found = fcx.explain(refused.iloc[:3], why_not=True, budget=1, draws=0)
     assert found.counts == {"timed_out": 3}
     assert {reason.status for reason in found.reasons.values()} == {"timed_out"}
@@ -209,8 +216,9 @@ def test_explain_file_knows_the_options_of_explain(fcx: FCx, tmp_path: Path):
 
 
 def test_the_same_search_serves_until_something_else_is_asked(
-    fcx: FCx, refused: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    with_generator: FCx, refused: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ):
+    fcx = with_generator
     made: list[Search] = []
     monkeypatch.setattr(
         explainer, "Search", lambda *args, **settings: made.append(Search(*args, **settings)) or made[-1]

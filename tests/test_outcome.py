@@ -24,10 +24,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
-from fcxplain import METHODS, FCx, Schema, Task, read_answers, verify
+from fcxplain import METHODS, FCx, Schedule, Schema, Task, read_answers, verify
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import ClassifierError, DataError, FcxWarning
 from fcxplain.explanation import ChangeCosts
+from fcxplain.training_loop import Adam
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
 
@@ -396,7 +397,7 @@ def test_a_generator_is_left_out_for_ranges_of_each_row_with_a_warning():
 def test_a_generator_learns_a_range_and_answers_in_one_pass(target, tmp_path):
     model = HistGradientBoostingRegressor(max_iter=12, min_samples_leaf=5, random_state=0).fit(table(), points(table()))
     task = Task(table(), model, schema=schema(), rules=RULES, target=target)
-    explainer, rows = FCx(seed=0).fit(task), table(40, seed=5)
+    explainer, rows = FCx(schedule=Schedule(epochs=4, steps=60), seed=0).fit(task), table(24, seed=5)
     assert explainer.model_ is not None
     quick, searched = (explainer.explain(rows, quick=quick) for quick in (True, False))
     assert quick.counts == searched.counts
@@ -422,7 +423,7 @@ def test_a_torch_module_with_one_output_agrees_with_every_legal_row():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(encoder.width_, 6), nn.ReLU(), nn.Linear(6, 1)).double()
     encoder_rows = encoder.encode(train).double()
-    optimiser = torch.optim.Adam(module.parameters(), 0.05)
+    optimiser = Adam(module.parameters(), 0.05)
     goal = torch.from_numpy((points(train) - 640) / 100)[:, None]
     for _ in range(200):
         optimiser.zero_grad()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 import warnings
+from functools import cache
+from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
@@ -73,21 +76,32 @@ def svg(figure, tmp_path, name="picture.svg"):
     return (tmp_path / name).read_bytes()
 
 
+TITLE = "$\\frac & <b>"
+
+
 def every_picture():
     points = pd.DataFrame({"setting": [1, 2], "measure": "m", "series": "s", "mean": [1.0, 2.0], "deviation": 0.1})
     table = pd.DataFrame(
         {"item": ["a", "a"], "series": ["paper", "ours"], "mean": [1.0, 2.0], "deviation": [0.1, None]}
     )
     return {
-        "curves": lambda: plots.loss_curves(history(4), title="losses"),
-        "graph": lambda: plots.causal_graph(random_graph(0, 8, 10), title="graph"),
-        "study": lambda: plots.study(points, x="k", title="study"),
-        "bars": lambda: plots.bars(table, x="percent", title="bars"),
-        "frequencies": lambda: plots.change_frequencies(made(4, 9), title="frequencies"),
-        "shift": lambda: plots.distribution_shift(made(3, 9), title="shift"),
-        "path": lambda: plots.path(made(4, 9), title="path"),
-        "success": lambda: plots.success_by_changes(made(4, 9), title="success"),
+        "curves": lambda: plots.loss_curves(history(4), title=TITLE),
+        "graph": lambda: plots.causal_graph(random_graph(0, 8, 10), title=TITLE),
+        "study": lambda: plots.study(points, x=TITLE, title=TITLE),
+        "bars": lambda: plots.bars(table, x=TITLE, title=TITLE),
+        "frequencies": lambda: plots.change_frequencies(made(4, 9), title=TITLE),
+        "shift": lambda: plots.distribution_shift(made(3, 9), title=TITLE),
+        "path": lambda: plots.path(made(4, 9), title=TITLE),
+        "success": lambda: plots.success_by_changes(made(4, 9), title=TITLE),
     }
+
+
+@cache
+def first_drawing(name, kind="svg"):
+    """The file of a picture that was drawn and saved once, for all tests that hold others against it."""
+    with tempfile.TemporaryDirectory() as folder:
+        plots.save(every_picture()[name](), Path(folder) / f"a.{kind}")
+        return (Path(folder) / f"a.{kind}").read_bytes()
 
 
 # Every picture
@@ -95,18 +109,15 @@ def every_picture():
 
 @pytest.mark.parametrize("name", every_picture())
 def test_the_same_picture_is_the_same_file(name, tmp_path):
-    draw = every_picture()[name]
-    one, other = draw(), draw()
+    other = every_picture()[name]()
     # What may differ in other formats, such as a date, does so whatever is drawn.
-    for kind in ("svg", "png", "pdf") if name in ("bars", "graph") else ("svg",):
-        assert svg(one, tmp_path, f"a.{kind}") == svg(other, tmp_path, f"b.{kind}"), kind
-    assert svg(one, tmp_path) == (tmp_path / "a.svg").read_bytes()
+    for kind in ("svg", "png", "pdf", "svg") if name == "bars" else ("svg", "svg"):
+        assert svg(other, tmp_path, f"b.{kind}") == first_drawing(name, kind), kind
 
 
 @pytest.mark.parametrize("name", every_picture())
 def test_settings_of_the_user_neither_matter_nor_change(name, tmp_path):
-    draw = every_picture()[name]
-    expected = svg(draw(), tmp_path)
+    draw, expected = every_picture()[name], first_drawing(name)
     with matplotlib.rc_context({"font.size": 30, "text.usetex": True, "svg.fonttype": "path", "axes.grid": False}):
         before = dict(matplotlib.rcParams)
         found = svg(draw(), tmp_path)
@@ -115,20 +126,9 @@ def test_settings_of_the_user_neither_matter_nor_change(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", every_picture())
-def test_titles_are_text_and_not_formulas(name, tmp_path):
-    title = "$\\frac & <b>"
-    drawn = {
-        "curves": lambda: plots.loss_curves(history(2), title=title),
-        "graph": lambda: plots.causal_graph(random_graph(0, 3, 2), title=title),
-        "study": lambda: plots.study(numbers(), x=title, title=title),
-        "bars": lambda: plots.bars(comparison(), x=title, title=title),
-        "frequencies": lambda: plots.change_frequencies(made(4, 9), title=title),
-        "shift": lambda: plots.distribution_shift(made(3, 9), title=title),
-        "path": lambda: plots.path(made(4, 9), title=title),
-        "success": lambda: plots.success_by_changes(made(4, 9), title=title),
-    }[name]()
-    found = [element.text for element in ElementTree.fromstring(svg(drawn, tmp_path)).iter() if element.text]
-    assert title in found
+def test_titles_are_text_and_not_formulas(name):
+    found = [element.text for element in ElementTree.fromstring(first_drawing(name)).iter() if element.text]
+    assert found.count(TITLE) == (2 if name in ("study", "bars") else 1)
 
 
 # Files
@@ -298,9 +298,7 @@ def test_larger_graphs_have_larger_figures():
     assert (large > small).all()
 
 
-@pytest.mark.parametrize(
-    ("nodes", "edges", "supported"), [(2, 1, True), (12, 30, True), (45, 50, True), (45, 60, False)]
-)
+@pytest.mark.parametrize(("nodes", "edges", "supported"), [(2, 1, True), (12, 30, False), (45, 60, True)])
 def test_boxes_hold_their_names_and_do_not_overlap_on_the_page(nodes, edges, supported):
     figure = plots.causal_graph(random_graph(nodes, nodes, edges, supported))
     figure.draw_without_rendering()

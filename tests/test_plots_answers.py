@@ -342,7 +342,8 @@ def test_every_picture_can_be_drawn_into_axes_of_the_user(name):
     assert not right.lines
 
 
-@pytest.mark.parametrize(("features", "answers"), [(1, 1), (1, 500), (40, 1), (40, 500)])
+# Each picture with few and many features, and with few and many answers.
+@pytest.mark.parametrize(("features", "answers"), [(1, 500), (40, 1)])
 @pytest.mark.parametrize("name", PICTURES)
 def test_no_name_is_cut_off_and_no_two_overlap(name, features, answers):
     figure = PICTURES[name](made(features, answers))

@@ -377,7 +377,10 @@ def test_the_generator_trains_and_draws_beside_gaps() -> None:
     task = Task(table, pipeline(imputed=True).fit(table, accepted), target=1, rules="age' <= 80 or age' == age")
     fcx = FCx(schedule=Schedule(epochs=1)).fit(task)
     rows = refused(fcx, 8)
-    for answer in (fcx.explain(rows), fcx.explain(rows, quick=True)):
+    assert rows["job"].isna().any()
+    asked = fcx.set_params(oracle="model").explain(rows)
+    fcx.set_params(oracle="auto")
+    for answer in (asked, fcx.explain(rows), fcx.explain(rows, quick=True)):
         assert set(answer.status) <= {"verified", "impossible"}
         assert (answer.answers.isna().to_numpy() == rows.isna().to_numpy()[answer.place]).all()
 

@@ -261,7 +261,7 @@ class TableEncoder:
             rows, line = np.arange(len(part)) * self.width_, part.reshape(-1)
             for feature in self.schema_:
                 start = self.spans_[feature.name].start
-                values = self._known(feature, natural[feature.name][begin : begin + CHUNK])
+                values = self.known(feature, natural[feature.name][begin : begin + CHUNK])
                 if feature.is_category:
                     line[rows + start + values] = 1
                 else:
@@ -281,10 +281,22 @@ class TableEncoder:
         dict of arrays
             By name.
         """
-        return {f.name: self._known(f, natural[f.name]) for f in self._fitted()}
+        return {f.name: self.known(f, natural[f.name]) for f in self._fitted()}
 
-    def _known(self, feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
-        """Values, with a typical one in place of missing values and unknown levels."""
+    def known(self, feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
+        """A feature's natural values, with a typical one in place of missing values and unknown levels.
+
+        Parameters
+        ----------
+        feature : Feature
+            One of the schema's.
+        values : array
+            Of any length.
+
+        Returns
+        -------
+        array
+        """
         others = np.isnan(values) if feature.is_number else values < 0
         return np.where(others, self.usual_[feature.name], values) if others.any() else values
 
@@ -374,7 +386,7 @@ class TableEncoder:
         array of int
             `n x features`.
         """
-        return np.stack([f.codes(self._known(f, natural[f.name])) for f in self._fitted()], axis=1)
+        return np.stack([f.codes(self.known(f, natural[f.name])) for f in self._fitted()], axis=1)
 
     def from_codes(self, codes: NDArray[np.int64], index: pd.Index | None = None) -> pd.DataFrame:
         """The table at grid codes; the inverse of `codes` on legal rows.

@@ -41,7 +41,12 @@ class NetworkCodes(SummedCodes):
 
     def of_values(self, i: int, values: NDArray[Any]) -> Floats:
         """See `SummedCodes`."""
-        low, spread = self.space.task.encoder.scale_[self.space.names[i]]
+        feature = self.space.features[i]
+        # A network sees a missing value or an unknown level as the encoder does: as a typical one.
+        values = self.space.task.encoder.known(feature, values)
+        if feature.is_category:
+            return np.asarray(self._of_feature[i].T[values])
+        low, spread = self.space.task.encoder.scale_[feature.name]
         # Rounded as by the encoder, so that the network gets the same number as from a table.
         kind = np.float32 if self.space.task.encoder.dtype_ == torch.float32 else np.float64
         encoded = ((values - low) / spread).astype(kind).astype(np.float64)
