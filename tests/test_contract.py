@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from torch import nn
 
 import loans
@@ -49,6 +51,26 @@ def network_task() -> Task:
         layer.weight[1, :5] = torch.tensor([2.0, 4.0, 0.0, 1.0, 2.0])
         layer.bias[1] = -4.0
     return Task(loans.table(120), layer, schema=loans.SCHEMA, rules=loans.RULES, target=1)
+
+
+def sums(n: int = 120) -> tuple[pd.DataFrame, pd.Series]:
+    """Two whole numbers, and a sum of them."""
+    table = pd.DataFrame(np.random.default_rng(0).integers(0, 50, (n, 2)), columns=["a", "b"])
+    return table, 2 * table["a"] + table["b"]
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), DecisionTreeRegressor(max_depth=5, random_state=0)])
+def test_a_regressor_passes_also_where_outputs_lie_on_the_border_of_the_range(model: Any):
+    table, total = sums()
+    task = Task(table, model.fit(table, total), target=">= 100")
+    assert not failed(check_explainer(task, rows=20, explainer=FCx(generator=False), on_fail="report"))
+
+
+def test_any_of_several_classes_passes():
+    table, total = sums()
+    model = DecisionTreeClassifier(max_depth=5, random_state=0).fit(table, np.digitize(total, [40, 80, 110]))
+    task = Task(table, model, target=[2, 3])
+    assert not failed(check_explainer(task, rows=20, explainer=FCx(generator=False), on_fail="report"))
 
 
 def task_with(twist: Any) -> Task:

@@ -50,6 +50,12 @@ class Asking:
         """The classes by the estimator's own `predict`."""
         return self._asked("predict", rows)
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether it is a linear model or a perceptron, whose sums may round differently in each batch."""
+        *_, last = chain(self.model)
+        return hasattr(last, "coef_") or hasattr(last, "coefs_")
+
     def _asked(self, question: str, rows: pd.DataFrame) -> object:
         shown = self.shown(rows)
         try:

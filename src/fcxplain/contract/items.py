@@ -172,17 +172,23 @@ def _ask(task: Task, rows: pd.DataFrame) -> Floats:
 
 
 def _proper(task: Task, rows: pd.DataFrame) -> Item:
-    found = _ask(task, rows)
-    size = (len(rows), len(task.classes))
+    found, classes = _ask(task, rows), len(task.classes)
+    size = (len(rows), classes or 1)
     if found.shape != size:
-        remedy = "Return one probability for each row and class."
+        remedy = "Return one probability for each row and class, or one number for each row."
         return broken(f"the answer has the shape {found.shape}, not {size}", remedy)
-    wrong = ~np.isfinite(found).all(axis=1) | (found < 0).any(axis=1) | (found > 1).any(axis=1)
+    wrong = ~np.isfinite(found).all(axis=1)
+    if not classes:
+        if wrong.any():
+            first = f"{wrong.sum():,} of {len(rows):,} rows, first at index {rows.index[wrong][0]!r}"
+            return broken(f"no finite number for {first}", "Return a number for every row.")
+        return held(f"{len(rows):,} training rows get a number each")
+    wrong |= (found < 0).any(axis=1) | (found > 1).any(axis=1)
     wrong |= np.abs(found.sum(axis=1) - 1) > SUM
     if wrong.any():
         first = f"{wrong.sum():,} of {len(rows):,} rows, first at index {rows.index[wrong][0]!r}: {found[wrong][0]}"
         return broken(f"no probabilities that sum to 1 for {first}", "Divide each row by its sum.")
-    return held(f"{len(rows):,} training rows get {len(task.classes)} probabilities each, which sum to 1")
+    return held(f"{len(rows):,} training rows get {classes} probabilities each, which sum to 1")
 
 
 def _deterministic(task: Task, rows: pd.DataFrame) -> Item:
@@ -219,7 +225,7 @@ def _gap(task: Task, one: Floats, other: Floats) -> float:
         return float("inf")
     if not len(one):
         return 0.0
-    gap = float(np.abs(one - other).max())
+    gap = float(np.abs(one - other).max()) / (1.0 if task.classes else max(1.0, float(np.abs(one).max())))
     threshold = task.classifier.threshold
     # A class on the very edge flips by rounding alone, and no search can prevent that.
     return gap if (chosen(one, threshold) == chosen(other, threshold)).all() else max(gap, 2 * SAME)
@@ -339,9 +345,11 @@ def _faults_of(task: Task, before: pd.DataFrame, after: pd.DataFrame, wanted: An
     task.schema.checked(after)
     before, after = before.reset_index(drop=True), after.reset_index(drop=True)
     found = [f"breaks a rule: {in_words(rule)}" for rule in task.rules if not holds(rule, before, after)[0]]
-    class_ = plain(task.predict(after)[0])
-    if class_ != plain(wanted):
-        found.append(f"the model answers {class_!r}, not {plain(wanted)!r}")
+    said, outcome = plain(task.predict(after)[0]), np.empty(1, dtype=object)
+    outcome[0] = wanted
+    choice = np.array([task.classes.index(said) if task.classes else 0])
+    if not task.outcomes(outcome).met(_ask(task, after), choice)[0]:
+        found.append(f"the model answers {said!r}, not {str(wanted)!r}")
     now, then = task.schema.natural(before), task.schema.natural(after)
     off_grid = [f.name for f in task.schema if not f.on_grid(then[f.name])[0] and now[f.name][0] != then[f.name][0]]
     return found + [f"{n!r} becomes {plain(after[n].iloc[0])!r}, which is off its grid" for n in off_grid]

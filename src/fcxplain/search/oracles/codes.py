@@ -44,10 +44,12 @@ class CodeOracle:
     def least(self, wanted: Outcomes) -> Floats:
         """The margin above which each row's candidates count as good; the model itself decides in the check.
 
-        Candidates on a border that belongs to the outcome are included: shares of trees often lie there.
+        Candidates on a border that belongs to the outcome are included: shares and scores of trees often lie there.
+        Not so for a sum over features, which rounds differently in each batch.
         """
         on_border = min(TIE, self.rounding) if self.space.task.classes else self.rounding
-        return np.where(wanted.closed, -on_border, self.rounding)
+        included = wanted.closed & (bool(self.space.task.classes) or not self.additive)
+        return np.where(included, -on_border, self.rounding)
 
     def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """See `Oracle`."""
