@@ -264,6 +264,17 @@ def test_adam_steps_as_torchs_own_does_and_goes_on_from_its_state():
     assert torch.equal(*others)
 
 
+def test_a_gradient_laid_out_otherwise_moves_the_same_weights():
+    start, gradient = torch.arange(6.0).reshape(2, 3), torch.randn(3, 2, generator=torch.Generator().manual_seed(0)).T
+    found = []
+    for make in (lambda p: Adam(p, 0.1), lambda p: torch.optim.Adam(p, 0.1)):
+        weight = torch.nn.Parameter(start.clone())
+        weight.grad = gradient
+        make([weight]).step()
+        found.append(weight.detach())
+    torch.testing.assert_close(*found)
+
+
 def test_patience_ends_training_and_the_best_weights_are_kept():
     class Remember(Callback):
         def on_epoch_end(self, training: Training) -> None:

@@ -293,7 +293,8 @@ class Adam:
         with torch.no_grad():
             adam(
                 [p for _, p in moved],
-                [p.grad for _, p in moved],
+                # The fused step reads weights and gradients side by side in memory.
+                [p.grad if p.grad.stride() == p.stride() else torch.empty_like(p).copy_(p.grad) for _, p in moved],
                 means,
                 squares,
                 [],
