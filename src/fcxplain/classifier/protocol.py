@@ -321,10 +321,12 @@ class CheckedClassifier:
             seen = float(np.abs(self._in_batches(rows, places) - whole[np.concatenate(places)]).max())
         except ClassifierError:
             return ASSUMED
-        # A network sums in another order sooner or later, even if a few rows do not show it. So does a linear regressor,
-        # and on whole numbers its outputs often lie right on the border of a range.
+        # A network sums in another order sooner or later, even if a few rows do not show it. So does a linear
+        # regressor, and on whole numbers its outputs often lie right on the border of a range.
         sums = self.regression and getattr(self.answer, "adds_up", False)
-        least = (FINEST if seen or sums else 0.0) if self.module is None else min(2 * MUCH * roundoff(self.module), COARSE)
+        least = FINEST if seen or sums else 0.0
+        if self.module is not None:
+            least = min(2 * MUCH * roundoff(self.module), COARSE)
         return max(MUCH * seen, least * (max(1.0, float(np.abs(whole).max())) if self.regression else 1.0))
 
     def _in_batches(self, rows: pd.DataFrame, places: list[NDArray[np.int64]]) -> NDArray[np.float64]:
