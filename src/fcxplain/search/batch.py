@@ -11,8 +11,8 @@ from ..region.codes import CodeRegion, code_region
 from ..rules import holds
 from .candidates import Candidates, within
 from .cost import CostWeights, price
-from .oracles.oracle import Oracle, Replies
-from .space import Bools, Codes, Floats, Rows, SearchSpace
+from .oracles.oracle import Memory, Oracle, Replies
+from .space import Bools, Codes, Floats, Moves, Rows, SearchSpace
 from .spending import Spending
 
 if TYPE_CHECKING:
@@ -108,10 +108,14 @@ class Batch:
     rows: Rows
     spending: Spending
     weights: CostWeights
+    moves: Moves
+    """Single changes that are tried for every row."""
     region: CodeRegion | None = None
     """The region of the rows, if it can be expressed in codes (see `Legal.region`)."""
     k: int = 1
     """Answers wanted per row."""
+    memory: Memory | None = None
+    """Replies to earlier queries, which cost nothing."""
 
     @property
     def space(self) -> SearchSpace:
@@ -146,7 +150,13 @@ class Batch:
 
     def query(self, row: Codes, codes: Codes) -> Replies:
         """The oracle's replies to candidates."""
-        return self.oracle.query(self.rows, row, codes, self.spending)
+        if self.memory is None:
+            return self.oracle.query(self.rows, row, codes, self.spending)
+        replies, new = self.memory.recalled(self.spending.rows[row], codes)
+        asked = self.oracle.query(self.rows, row[new], codes[new], self.spending)
+        replies.margin[new], replies.valid[new] = asked.margin, asked.valid
+        self.memory.note(self.spending.rows[row[new]], codes[new], asked)
+        return replies
 
     def good(self, row: Codes, codes: Codes) -> Bools:
         """Whether candidates keep the rules and get the target class; only those that keep the rules are queried."""

@@ -53,6 +53,10 @@ class Candidates:
         """The same candidates in a larger batch: row `i` becomes `rows[i]`."""
         return replace(self, row=rows[self.row])
 
+    def without(self, rows: Codes) -> Candidates:
+        """The candidates of all other rows."""
+        return self.take(~np.isin(self.row, rows))
+
     def cheapest(self, most: int) -> Candidates:
         """At most `most` candidates per row, cheapest first; ties keep their order."""
         found = self.take(np.lexsort((self.price, self.row)))

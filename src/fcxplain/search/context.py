@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from ..classifier.distillation import Differentiable
 
 ORACLES = ("auto", "model")
-# Single changes tried where queries are cheap; elsewhere, half of the budget. Small budgets all start with the same
-# few, so that a larger budget finds at least what a smaller one does.
-MOVES, SMALL, FEW_MOVES = 1_200, 128, 16
+# Single changes tried where queries are cheap.
+MOVES = 1_200
+# A model that is queried itself is searched in stages: up to how many queries per row a stage goes, and how many single
+# changes it tries. Each further stage has this many times the queries of the one before it, and half as many single
+# changes as queries. A larger budget goes through all stages of a smaller one, so it finds at least what that one does.
+STAGES, LARGER = ((31, 16), (125, 32), (500, 125), (1_000, 500)), 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +231,15 @@ def imitation_of(task: Task, *, seed: int = 0) -> ImitatingTrees | None:
         return None
 
 
+def stages(calls: int) -> list[tuple[int, int]]:
+    """The stages that a budget goes through: queries per row so far, and single changes that are tried."""
+    found = list(STAGES)
+    while found[-1][0] < calls:
+        limit = LARGER * found[-1][0]
+        found.append((limit, limit // 2))
+    return [stage for last, stage in zip((0, *(limit for limit, _ in found)), found, strict=False) if last < calls]
+
+
 class Context:
     """Everything that the search for one task needs."""
 
@@ -277,8 +289,10 @@ class Context:
     @cached_property
     def moves(self) -> Moves:
         """Single changes that are tried for every row."""
-        calls = self.settings.budget.calls
-        most = MOVES if self.oracle.cheap else calls // 2 if calls >= SMALL else FEW_MOVES
+        return self.moves_up_to(MOVES if self.oracle.cheap else stages(self.settings.budget.calls)[-1][1])
+
+    def moves_up_to(self, most: int) -> Moves:
+        """The same, at most so many."""
         return moves_of(self.space, self.shared.grids, most)
 
     @cached_property

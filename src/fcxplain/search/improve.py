@@ -136,11 +136,11 @@ def improved(batch: Batch, pool: Candidates) -> Candidates:
 def _may_be_sparser(batch: Batch, pool: Candidates) -> Bools:
     """All candidates except those whose parts were all tried as single changes already."""
     changed = batch.changed(pool)
-    return np.asarray((changed.sum(axis=1) > 2) | (changed & ~batch.context.moves.whole).any(axis=1))
+    return np.asarray((changed.sum(axis=1) > 2) | (changed & ~batch.moves.whole).any(axis=1))
 
 
 def _may_be_nearer(batch: Batch, pool: Candidates) -> Bools:
     """Candidates with numbers, except single changes of features whose values were all tried."""
     changed = batch.changed(pool)
     numbers = (changed & batch.space.is_number).any(axis=1)
-    return np.asarray(numbers & ((changed.sum(axis=1) > 1) | (changed & ~batch.context.moves.whole).any(axis=1)))
+    return np.asarray(numbers & ((changed.sum(axis=1) > 1) | (changed & ~batch.moves.whole).any(axis=1)))

@@ -249,7 +249,9 @@ class Search:
 def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchResult:
     """Candidates from searching the imitation that the model itself finds good."""
     batch, rows = runner.batch(present), np.arange(len(present))
-    model = replace(batch, context=batch.context.by_model)
+    # The model itself was queried about no single change yet.
+    untried = replace(batch.moves, whole=np.zeros_like(batch.moves.whole))
+    model = replace(batch, context=batch.context.by_model, moves=untried)
     off, pools = np.zeros(len(present)), [batch.nothing()]
     for levels in LEVELS:
         borders = [(off[rows] + level * imitation.spread, depth) for level, depth in levels]

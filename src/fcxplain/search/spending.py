@@ -79,6 +79,8 @@ class Account:
     """Rows that needed more queries than their limit."""
     calls: int = 0
     """Rows that the model has really evaluated: a candidate shared by several rows is queried once."""
+    stage: int = 0
+    """The calls up to which the present stage of the search goes, whatever the limit of a row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,8 @@ class Spending:
     def start(cls, limit: Codes, deadline: float = np.inf) -> Spending:
         """Nothing spent yet by any row of a batch."""
         none = np.zeros(len(limit), dtype=np.int64)
-        return cls(Account(limit, none.copy(), none > 0), np.arange(len(limit)), none, deadline)
+        account = Account(limit, none.copy(), none > 0, stage=int(limit.max(initial=0)))
+        return cls(account, np.arange(len(limit)), none, deadline)
 
     @property
     def is_late(self) -> bool:
@@ -105,17 +108,18 @@ class Spending:
 
     @property
     def limit(self) -> Codes:
-        """The limit of calls for each row."""
-        return self.account.limit[self.rows]
+        """The calls that each row may have spent now, without those that it reserves."""
+        # What is reserved depends on the stage alone, so that a larger limit serves the same candidates and more.
+        return np.asarray(np.minimum(self.account.limit[self.rows], self.account.stage - self.held))
 
     @property
     def left(self) -> Codes:
         """Calls that each row has left."""
-        return np.asarray(np.maximum(self.limit - self.held - self.account.spent[self.rows], 0))
+        return np.asarray(np.maximum(self.limit - self.account.spent[self.rows], 0))
 
     def admit(self, row: Codes) -> Bools:
         """Charge candidates as far as the limits allow, and return which ones may be queried."""
-        spent = self.account.spent[self.rows] + self.held
+        spent = self.account.spent[self.rows]
         granted = (spent[row] + within(row) < self.limit[row]) & (not self.is_late)
         self.refuse(row[~granted])
         self.count(row[granted])

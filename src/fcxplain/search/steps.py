@@ -7,7 +7,7 @@ step the rows that need it and collects the results, so stopping after any step 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,12 +18,13 @@ from ..proof.proof import LIMIT, prove
 from ..proof.tree_search import ASKED
 from .batch import Batch
 from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined, undominated, within
-from .context import Context
+from .context import Context, stages
 from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
 from .imitated import AskedCandidates, found_beyond
 from .improve import improve, improved, sparsified
 from .oracles.codes import CodeOracle, seen_rounding
 from .oracles.imitation import Imitation
+from .oracles.oracle import Memory
 from .propose.combine import combinations
 from .propose.donors import donors, usual_profiles
 from .propose.draws import drawn, draws, first_good
@@ -41,7 +42,7 @@ from .propose.single import (
     values_between,
 )
 from .reach import out_of_reach
-from .space import Bools, Codes, Rows
+from .space import Bools, Codes, Moves, Rows
 from .spending import Spending
 
 # Spare candidates per row, in case a check rejects an answer.
@@ -229,12 +230,34 @@ class StepRunner:
     def run(self, present: Rows) -> SearchResult:
         """Find good candidates for each row, cheapest first, and the status of rows without any."""
         batch = self.batch(present)
-        found = self.found(batch)
-        return self._result(batch, self.shortlisted(batch, found.pool), found)
+        account, rows, impossible = batch.spending.account, np.arange(len(batch)), np.zeros(len(batch), dtype=bool)
+        pool, nearly, memory, allowed = batch.nothing(), batch.nothing(), batch.memory, account.limit
+        for number, (limit, moves) in enumerate(self._stages(allowed)):
+            account.limit, account.stage, account.refused[rows] = np.minimum(allowed, limit), limit, False
+            part = replace(batch.of(rows), moves=moves)
+            known = pool.of(rows)
+            # The stage before may have had no queries left to improve what it found last.
+            found = self.found(part, pool=joined([known, improved(part, known)]) if number else None)
+            pool = joined([pool.without(rows), found.pool.at(rows)])
+            nearly = joined([nearly.without(rows), nearest_miss(part, found.singles).at(rows)])
+            impossible[rows] = found.impossible
+            rows = rows[(allowed[rows] > limit) & found.possible & ~found.impossible]
+            if not len(rows) or batch.spending.is_late:
+                break
+            if memory is not None:
+                memory.next_stage()
+        return self._result(batch, self.shortlisted(batch, pool), nearly, impossible)
 
-    def found(self, batch: Batch, singles: SingleChanges | None = None) -> Found:
-        """Run all steps, starting from the given single changes or else from all of them."""
-        first = self._first(batch)
+    def _stages(self, allowed: Codes) -> Iterator[tuple[int, Moves]]:
+        """The stages of the search: the limit of calls per row, and the single changes that are tried."""
+        most = int(allowed.max(initial=0))
+        if self.context.oracle.cheap:
+            return iter([(most, self.context.moves)])
+        return ((limit, self.context.moves_up_to(moves)) for limit, moves in stages(most))
+
+    def found(self, batch: Batch, singles: SingleChanges | None = None, pool: Candidates | None = None) -> Found:
+        """Run all steps, starting from given single changes and candidates, or else from all of them and from draws."""
+        first = self._first(batch) if pool is None else pool
         singles = self.singles(batch) if singles is None else singles
         found = Found(singles, singles.possible, first)
         for step in STEPS:
@@ -327,20 +350,24 @@ class StepRunner:
         context, seconds = self.context, self.context.settings.budget.seconds
         deadline = np.inf if seconds is None else time.monotonic() + seconds * len(present)
         spending = Spending.start(self._allowed(present), deadline)
-        return Batch(context, present, spending, self.weights, context.legal.region(present), self.k)
+        # A search in stages meets many candidates again.
+        memory = None if context.oracle.cheap else Memory(len(context.space.names))
+        region = context.legal.region(present)
+        return Batch(context, present, spending, self.weights, context.moves, region, self.k, memory)
 
     def _allowed(self, present: Rows) -> Codes:
         """The limit of calls for each row."""
         calls = self.context.settings.budget.calls
         return np.full(len(present), calls) if present.calls is None else present.calls
 
-    def _result(self, batch: Batch, pool: Candidates, found: Found | None = None) -> SearchResult:
+    def _result(
+        self, batch: Batch, pool: Candidates, nearly: Candidates | None = None, impossible: Bools | None = None
+    ) -> SearchResult:
         account, status = batch.spending.account, np.full(len(batch), Status.NOT_FOUND, dtype=object)
-        nearly = batch.nothing()
-        if found is not None:
+        if impossible is not None:
             status[account.refused] = Status.TIMED_OUT
-            status[found.impossible] = Status.IMPOSSIBLE
-            nearly = nearest_miss(batch, found.singles)
+            status[impossible] = Status.IMPOSSIBLE
+        nearly = batch.nothing() if nearly is None else nearly
         return SearchResult(pool, status, nearly, account.spent, account.refused, account.calls)
 
     def ordered(self, present: Rows, pool: Candidates) -> Candidates:

@@ -68,7 +68,7 @@ def _tried(batch: Batch, singles: SingleChanges, lines: Codes, guess: Floats, to
 
 def _sparing(batch: Batch, found: Found) -> Batch:
     """The same batch, in which rows without an answer reserve calls for donors and last resorts."""
-    held = np.where(found.pool.has(len(batch)), 0, batch.spending.limit // HELD_BACK)
+    held = np.where(found.pool.has(len(batch)), 0, batch.spending.account.stage // HELD_BACK)
     return replace(batch, spending=batch.spending.holding(held))
 
 

@@ -115,7 +115,7 @@ class SingleChanges:
 
 def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleChanges:
     """Try every move of every row that has a base."""
-    moves = batch.context.moves
+    moves = batch.moves
     possible = np.ones(len(base), dtype=bool) if possible is None else possible
     rows = np.flatnonzero(possible)
     margin, valid = np.full(len(base), -np.inf), np.zeros(len(base), dtype=bool)
@@ -166,7 +166,7 @@ def good_singles(batch: Batch, singles: SingleChanges) -> Candidates:
 
 def outright_changes(batch: Batch, found: Found) -> Candidates:
     """Good single changes of rows that break a rule, made on the row itself and without repair."""
-    now, moves = batch.rows.codes, batch.context.moves
+    now, moves = batch.rows.codes, batch.moves
     rows = np.flatnonzero((found.singles.base != now).any(axis=1))
     place, move = batch.rows.moved(rows, now[rows], moves)
     row, codes = rows[place], now[rows[place]]
@@ -177,7 +177,7 @@ def outright_changes(batch: Batch, found: Found) -> Candidates:
 
 def values_between(batch: Batch, found: Found) -> Candidates:
     """The nearest candidates on each side for numbers with a thinned grid, moved to nearer values between."""
-    moves = batch.context.moves
+    moves = batch.moves
     if moves.whole.all():
         return batch.nothing()
     pool = found.pool.cheapest(len(found.pool))
