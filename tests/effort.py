@@ -14,6 +14,7 @@ PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthChe
 LEAST = 5
 
 
-def examples(many: int, **more: Any) -> settings:
-    """Settings of a property that is worth so many examples where there is time."""
-    return settings(max_examples=many if THOROUGH else max(min(many, LEAST), many // 4), **PATIENT | more)
+def examples(many: int, few: int | None = None, **more: Any) -> settings:
+    """Settings of a property that is worth so many examples where there is time, or `few` where each takes long."""
+    usual = max(min(many, LEAST), many // 4) if few is None else few
+    return settings(max_examples=many if THOROUGH else usual, **PATIENT | more)

@@ -122,7 +122,7 @@ def by_codes(problem, table, wanted):
 def test_margins_by_codes_are_the_models_own(kind, count):
     if kind == "threshold" and count > 2:
         pytest.skip("a threshold is for two classes")
-    problem, table = task(MODELS[kind](), count), rows(300, seed=1)
+    problem, table = task(MODELS[kind](), count), rows(150, seed=1)
     p = problem.classifier.probabilities(table)
     if kind == "threshold":
         assert problem.classifier.guide == 0.7

@@ -111,7 +111,7 @@ def first_drawing(name, kind="svg"):
 def test_the_same_picture_is_the_same_file(name, tmp_path):
     other = every_picture()[name]()
     # What may differ in other formats, such as a date, does so whatever is drawn.
-    for kind in ("svg", "png", "pdf", "svg") if name == "bars" else ("svg", "svg"):
+    for kind in ("svg", "png", "pdf", "svg") if name == "bars" else ("svg",):
         assert svg(other, tmp_path, f"b.{kind}") == first_drawing(name, kind), kind
 
 

@@ -471,9 +471,11 @@ def with_metadata(path: Path, **entries: bytes | None) -> None:
     pq.write_table(table.replace_schema_metadata({k: v for k, v in told.items() if v is not None}), path)
 
 
-@pytest.mark.parametrize("key", [None, SECRET], ids=["without key", "with key"])
-@pytest.mark.parametrize("kind", FORGED)
-def test_what_cannot_be_computed_again_is_told_by_the_digest(kind, key, path):
+@pytest.mark.parametrize(
+    ("kind", "key"), [(kind, None) for kind in FORGED] + [(kind, SECRET) for kind in list(FORGED)[:2]]
+)
+def test_what_cannot_be_computed_again_is_told_by_the_digest(kind, key, tmp_path):
+    path = tmp_path / "answers.parquet"
     write_answers(WITNESS, path, key=key)
     assert verify(TASK, ROWS, path, key=key).passed
     told = digest_of(path)
@@ -634,7 +636,7 @@ def test_files_without_lines_have_a_digest(path):
 
 def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
     task = loans.task(f"{loans.RULES}\njob' == job\nincome' <= 1.3 * income + 300")
-    fcx, rows = FCx(generator=False).fit(task), loans.table(25, seed=4)
+    fcx, rows = FCx(generator=False).fit(task), loans.table(14, seed=4)
     rows.to_parquet(tmp_path / "rows.parquet")
     first, second, third = rows.index[task.refused(rows)][:3]
     own = {first: {"freeze": "age"}, second: {"difficulty": {"age": 2}}, third: {"age": "20..40"}}
@@ -644,10 +646,10 @@ def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
     assert {"verified", "best_effort", "impossible"} <= whole.counts.keys()
     whole.to_parquet(tmp_path / "whole.parquet", key=SECRET)
     read_answers(tmp_path / "whole.parquet", task).to_parquet(tmp_path / "again.parquet", key=SECRET)
-    for chunk in (4, 25):
+    for chunk in (4, 14):
         fcx.explain_file(tmp_path / "rows.parquet", tmp_path / f"{chunk}.parquet", chunk=chunk, key=SECRET, **wishes)
     parts = []
-    for name in ("whole", "again", "4", "25"):
+    for name in ("whole", "again", "4", "14"):
         file = tmp_path / f"{name}.parquet"
         assert verify(task, rows, file, overrides=own, key=SECRET).passed
         parts.append(json.loads(digest_of(file))["parts"])
