@@ -69,8 +69,7 @@ class Watching:
     ("ratio", "amount"),
     [
         ("float16", "int8"),
-        ("float32", "int32"),
-        ("float64", "uint8"),
+        ("float32", "uint8"),
         ("Float32", "Int64"),
         ("float[pyarrow]", "int32[pyarrow]"),
         ("object", "float32"),
@@ -212,8 +211,11 @@ def test_no_proof_about_a_double_network_is_decided_by_rows_encoded_in_single_pr
         assert not (has_way and said.impossible.any())
 
 
-@pytest.mark.parametrize("threshold", [None, 1e-9, 1 - 1e-9, 0.0, 1.0])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    ("dtype", "threshold"),
+    [(torch.float32, t) for t in (None, 1e-9, 1 - 1e-9, 0.0, 1.0)]
+    + [(torch.bfloat16, t) for t in (None, 1e-9, 1 - 1e-9)],
+)
 def test_the_users_own_network_decides_who_needs_no_answer(dtype, threshold):
     schema, draw = fine(4), np.random.default_rng(3)
     train = pd.DataFrame(draw.random((100, 4)).round(5), columns=schema.names)

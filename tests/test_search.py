@@ -163,7 +163,7 @@ def test_budget_is_kept_and_counted(kind):
     assert answer.effort.calls <= 1_002 * len(rows)
 
 
-@examples(3)
+@examples(3, few=2)
 @given(st.data())
 @pytest.mark.parametrize("kind", ["mlp", "boosting"])
 @pytest.mark.parametrize("prefer", ["sparse", "plausible"])

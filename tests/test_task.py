@@ -491,7 +491,7 @@ def test_no_claim_contradicts_the_models_own_predict(kind, target):
     assert (task.predict(rows) == model.predict(rows)).all()
     refused = task.refused(rows)
     rows = pd.concat([rows[refused].head(5), rows[~refused].head(2)])
-    found = Search(task).explain(rows)
+    found = Search(task, budget=150).explain(rows)
     verified = found.frame[found.frame["status"] == Status.VERIFIED]
     already = rows[found.row_status == Status.ALREADY]
     for claimed in (part for part in (verified[list(rows)], already) if len(part)):
