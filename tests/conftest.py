@@ -7,17 +7,15 @@ import os
 # long with two threads each. Read when the library is loaded, so before any import that loads it; processes inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import torch
 from hypothesis import settings
 
 from effort import PATIENT
 
-torch.set_num_threads(1)
 # Nothing that imports make is garbage: it is not looked for until all tests are collected.
 gc.disable()
 
 # With HYPOTHESIS_PROFILE=thorough many more examples are tried.
-settings.register_profile("suite", max_examples=15, **PATIENT)
+settings.register_profile("suite", max_examples=12, **PATIENT)
 settings.register_profile("thorough", max_examples=500, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 

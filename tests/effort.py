@@ -1,4 +1,4 @@
-"""How hard properties are tried: a quarter of their examples in every run, all with HYPOTHESIS_PROFILE=thorough."""
+"""How hard properties are tried: a fifth of their examples in every run, all with HYPOTHESIS_PROFILE=thorough."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 # A busy machine is slow, not wrong.
 PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # Where there are few examples, none is left out.
-LEAST = 5
+LEAST = 4
 
 
-def examples(many: int, **more: Any) -> settings:
-    """Settings of a property that is worth so many examples where there is time."""
-    return settings(max_examples=many if THOROUGH else max(min(many, LEAST), many // 4), **PATIENT | more)
+def examples(many: int, few: int | None = None, **more: Any) -> settings:
+    """Settings of a property that is worth so many examples where there is time, or `few` where each takes long."""
+    usual = max(min(many, LEAST), many // 5) if few is None else few
+    return settings(max_examples=many if THOROUGH else usual, **PATIENT | more)

@@ -131,11 +131,11 @@ def test_the_package_answers_by_our_model_keeps_immutables_and_leaves_random_sta
 def test_a_model_that_is_read_is_asked_less_than_one_that_is_queried_about_all(adult):
     seen: list[str] = []
     names = (LOGISTIC, BOOSTING)
-    found = models_speed(adult, names, rows=20, repeat=1, tell=seen.append)
+    found = models_speed(adult, names, rows=8, repeat=1, tell=seen.append)
     assert seen == list(names)
     assert [(m.model, m.oracle) for m in found] == [(n, oracle) for n in names for oracle in ("model", "auto")]
     for own, auto in (found[:2], found[2:]):
-        assert (own.rows, own.verified, auto.verified, own.faster) == (20, 100, 100, None)
+        assert (own.rows, own.verified, auto.verified, own.faster) == (8, 100, 100, None)
         assert auto.queries < own.queries / 4
         assert auto.faster == own.seconds / auto.seconds
         assert auto.cost == pytest.approx(own.cost, rel=0.1)
@@ -143,12 +143,12 @@ def test_a_model_that_is_read_is_asked_less_than_one_that_is_queried_about_all(a
 
 def test_a_model_without_its_package_says_how_to_get_it(adult, monkeypatch):
     monkeypatch.setitem(models.PACKAGES, "of nobody", ("no_such_package", "Classifier", {}))
-    (line,) = models_speed(adult, ["of nobody"], rows=20, repeat=1, tell=print)
+    (line,) = models_speed(adult, ["of nobody"], rows=8, repeat=1, tell=print)
     assert (line.note, line.rows_per_second) == ("not installed: pip install no_such_package", None)
 
 
 def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult, tmp_path: Path):
-    points = budget_curves(adult, [(BOOSTING, "auto", False)], rows=10, tell=print)
+    points = budget_curves(adult, [(BOOSTING, "auto", False)], rows=5, tell=print)
     assert [p.budget for p in points] == list(models.BUDGETS)
     assert {p.series for p in points} == {f"{BOOSTING}, search alone"}
     verified = [p.verified for p in points]

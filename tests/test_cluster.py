@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import faulty_model
 from fcxplain import FCx, Task, read_answers, verify
 from fcxplain.errors import ClassifierError, DataError, FormatError
 from fcxplain.progress import EXPLAINING, FOUND, Progress
+from processes import start
 
 distributed = pytest.importorskip("distributed")
 
@@ -222,40 +224,42 @@ def test_a_part_that_is_half_written_is_made_again(folder: Path, cluster: Any, t
     assert not list(done.path.glob(".part*"))
 
 
-def when(happened: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+def when(happened: Callable[[], bool], still: Callable[[], bool] = lambda: True) -> None:
+    """Wait until something happened, as long as what should make it happen is still there."""
     for _ in range(2400):
         if happened():
             return
-        assert process is None or process.poll() is None, process.communicate()
+        assert still(), "it ended before"
         time.sleep(0.05)
     raise AssertionError("it never happened")
 
 
-def explaining(folder: Path, target: Path, scheduler: str) -> subprocess.Popen[str]:
-    """The command line in a process of its own, slow once there are two parts."""
+@contextmanager
+def explaining(folder: Path, target: Path, scheduler: str) -> Iterator[tuple[BaseProcess, Path]]:
+    """The command line in a process of its own, slow once there are two parts, and what it says."""
     fault(folder, "slow", target)
     asked = ("explain", "model", "rows/*.parquet", "--out", target, "--chunk", 10, "--budget", 10)
     cluster = ("--classifier", MODEL, "--engine", "dask", "--scheduler", scheduler)
-    command = [sys.executable, "-m", "fcxplain", *map(str, (*asked, *cluster))]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=folder, **pipes)
+    said = target.with_name("said.txt")
+    process = start(*asked, *cluster, folder=folder, said=said)
     try:
-        when(lambda: len(list(target.glob("part-*"))) >= 2, process)
-    except AssertionError:
+        when(lambda: len(list(target.glob("part-*"))) >= 2, process.is_alive)
+        yield process, said
+    finally:
         process.kill()
-        raise
-    return process
+        process.join()
+        (folder / "faults" / "slow").unlink()
 
 
 def test_a_client_that_is_killed_loses_nothing_and_a_second_run_is_refused_before(
     folder: Path, cluster: Any, tmp_path: Path
 ):
     target = tmp_path / "answers"
-    with explaining(folder, target, cluster.scheduler_address) as process:
-        with pytest.raises(DataError, match="is being written by another run"):
-            run(folder, target, cluster, source="rows")
-        process.kill()
-    (folder / "faults" / "slow").unlink()
+    with (
+        explaining(folder, target, cluster.scheduler_address),
+        pytest.raises(DataError, match="is being written by another run"),
+    ):
+        run(folder, target, cluster, source="rows")
     kept, seen = {p.name: p.stat().st_mtime_ns for p in target.glob("part-*")}, list[Progress]()
     done = run(folder, target, cluster, on_progress=seen.append)
     assert content(done.path) == content(folder / "plain")
@@ -265,11 +269,11 @@ def test_a_client_that_is_killed_loses_nothing_and_a_second_run_is_refused_befor
 
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(folder: Path, cluster: Any, tmp_path: Path):
     target = tmp_path / "answers"
-    with explaining(folder, target, cluster.scheduler_address) as process:
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=200)
-    (folder / "faults" / "slow").unlink()
-    assert process.returncode == 130, said
+    with explaining(folder, target, cluster.scheduler_address) as (process, file):
+        os.kill(process.pid, signal.SIGINT)
+        process.join(200)
+        said, code = file.read_text(), process.exitcode
+    assert code == 130, said
     last = said.strip().splitlines()[-1]
     assert "rows are kept in" in last, said
     assert last.endswith("; run the same command again to resume"), said
@@ -288,7 +292,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_and_one_process_goes_on(folder:
                 process = subprocess.Popen(command, stderr=stderr, cwd=folder)
             ending.callback(process.wait)
             ending.callback(process.kill)
-            when(lambda: until in log.read_text(), process)
+            when(lambda: until in log.read_text(), lambda: process.poll() is None)
             return process, next(line for line in log.read_text().splitlines() if until in line)
 
         host, target = ("--host", "127.0.0.1", "--port", "0"), tmp_path / "answers"
@@ -296,11 +300,11 @@ def test_a_scheduler_that_is_killed_ends_the_run_and_one_process_goes_on(folder:
         where = line.split("Scheduler at:")[1].strip()
         alone = ("--no-nanny", "--nthreads", "1", "--no-dashboard")
         started("dask_worker", where, *alone, until="Registered")
-        with explaining(folder, target, where) as process:
+        with explaining(folder, target, where) as (process, file):
             scheduler.kill()
-            _, said = process.communicate(timeout=200)
-    (folder / "faults" / "slow").unlink()
-    assert process.returncode == 2, said
+            process.join(200)
+            said, code = file.read_text(), process.exitcode
+    assert code == 2, said
     assert f"scheduler {where}: no longer responds" in said
     assert "Finished parts are kept" in said
     seen: list[Progress] = []

@@ -309,7 +309,7 @@ def test_a_stream_of_unseen_levels_is_read_and_written_in_bounded_memory() -> No
     size, in_use = 1_000, list[tuple[list[str], dict[str, Any]]]()
     for start in range(0, 3 * ROOM, size):
         texts = [f"shop {i}" for i in range(start, start + size)]
-        in_use = [*in_use[-3:], (texts, SHOP.natural(pd.DataFrame({"shop": texts})))]
+        in_use = [*in_use[-1:], (texts, SHOP.natural(pd.DataFrame({"shop": texts})))]
         assert [SHOP.table(natural)["shop"].tolist() for _, natural in in_use] == [given for given, _ in in_use]
     assert len(UNSEEN) < 2 * ROOM
 

@@ -69,8 +69,7 @@ class Watching:
     ("ratio", "amount"),
     [
         ("float16", "int8"),
-        ("float32", "int32"),
-        ("float64", "uint8"),
+        ("float32", "uint8"),
         ("Float32", "Int64"),
         ("float[pyarrow]", "int32[pyarrow]"),
         ("object", "float32"),
@@ -83,10 +82,10 @@ def test_what_a_model_sees_of_a_column_follows_from_the_task_alone(ratio, amount
     model = Watching()
     task = Task(train, model, schema=RATIO, target=1, classes=(0, 1))
     model.seen.clear()
-    given = ratios({"ratio": "float64", "amount": "int64"}, [0.5, 0.55, 0.9, 0.71], [20, 20, 37, 40])
-    for rows in (given, given.astype(trained) if ratio != "float16" else given):
-        whole = Search(task).explain(rows)
-        assert told(whole) == one_by_one(Search(task), rows, 1)
+    given = ratios({"ratio": "float64", "amount": "int64"}, [0.55, 0.9], [20, 37])
+    search = Search(task)
+    for rows in (given, given.astype(trained)) if ratio != "float16" else (given,):
+        assert told(search.explain(rows)) == one_by_one(search, rows, 1)
         prove(task, rows, np.ones(len(rows), dtype=np.int64))
         task.refused(rows)
     assert len(model.seen) == 1
@@ -149,7 +148,7 @@ def test_equal_candidates_are_chosen_among_by_the_row_alone():
         max_iter=40, categorical_features="from_dtype", class_weight="balanced", random_state=0
     ).fit(train, y)
     task = Task(train, model, target=True, threshold=0.4, rules="age' >= age\neducation' == education or age' > age")
-    rows = train[task.refused(train)].head(8)
+    rows = train[task.refused(train)].head(5)
     for prefer in ("sparse", "balanced"):
         search = Search(task, prefer=prefer, budget=300)
         assert told(search.explain(rows, 3)) == one_by_one(search, rows, 3)
@@ -182,7 +181,7 @@ def test_an_answer_next_to_the_border_holds_in_every_batch(as_module):
         return net(encoder.encode(rows).float()).softmax(dim=1).numpy()
 
     task = Task(train, net if as_module else ask, schema=schema, encoder=encoder, classes=(0, 1))
-    rows = train.head(16 if as_module else 8)
+    rows = train.head(8 if as_module else 4)
     found = Search(task, prefer="sparse", budget=400).explain(rows)
     assert (found.row_status == "verified").mean() > 0.8
     for size in (1, 2, 3, 5, len(found.answers)):
@@ -212,8 +211,11 @@ def test_no_proof_about_a_double_network_is_decided_by_rows_encoded_in_single_pr
         assert not (has_way and said.impossible.any())
 
 
-@pytest.mark.parametrize("threshold", [None, 1e-9, 1 - 1e-9, 0.0, 1.0])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    ("dtype", "threshold"),
+    [(torch.float32, t) for t in (None, 1e-9, 1 - 1e-9, 0.0, 1.0)]
+    + [(torch.bfloat16, t) for t in (None, 1e-9, 1 - 1e-9)],
+)
 def test_the_users_own_network_decides_who_needs_no_answer(dtype, threshold):
     schema, draw = fine(4), np.random.default_rng(3)
     train = pd.DataFrame(draw.random((100, 4)).round(5), columns=schema.names)
@@ -226,7 +228,7 @@ def test_the_users_own_network_decides_who_needs_no_answer(dtype, threshold):
     rows = train.head(50)
     with torch.no_grad():
         out = net(encoder.encode(rows).to(dtype)).double().softmax(dim=1)[:, 1].numpy()
-    said = Search(task, budget=20).explain(rows).row_status == "already"
+    said = Search(task, budget=1).explain(rows).row_status == "already"
     clear = np.abs(out - 0.5) > 0.02 if threshold is None else np.ones(len(out), dtype=bool)
     assert said[clear].tolist() == (out[clear] >= (0.5 if threshold is None else threshold)).tolist()
 
@@ -301,7 +303,7 @@ def test_many_ways_of_keeping_rules_leave_a_row_the_same_alone_and_in_company():
     model = train_classifier(data, kind="logistic", seed=0)
     task = Task(data.train, model, schema=data.schema, rules=data.rules["actionable"], target=data.target)
     assert max(len(group.ways) for group in task.repairer.groups) > 16
-    rows, search = data.test[task.refused(data.test)].head(40), Search(task)
+    rows, search = data.test[task.refused(data.test)].head(20), Search(task)
     together = search.explain(rows).frame
     for label in rows.index[::5]:
         alone = search.explain(rows.loc[[label]]).frame

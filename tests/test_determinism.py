@@ -120,7 +120,7 @@ def partitions(draw: st.DrawFn) -> list[list[int]]:
 
 @pytest.mark.parametrize("prefer", PREFER)
 @pytest.mark.parametrize("kind", KINDS)
-@examples(4)
+@examples(8, few=2)
 @given(parts=partitions(), k=st.sampled_from([1, 3]))
 def test_the_batch_and_its_order_and_doubles_change_nothing(kind, prefer, k, parts):
     for part in parts:

@@ -159,7 +159,7 @@ def overridden(fcx: FCx, refused: pd.DataFrame) -> Explanation:
     return fcx.explain(refused, overrides=pd.DataFrame({"freeze": FROZEN}, index=refused.index[[6, 1]]))
 
 
-@pytest.mark.parametrize("kind", ["labels", "numbers", "written", "csv"])
+@pytest.mark.parametrize("kind", ["labels", "written", "csv"])
 def test_overrides_of_a_file_are_those_of_its_table(
     kind: str, fcx: FCx, refused: pd.DataFrame, overridden: Explanation, tmp_path: Path
 ):

@@ -265,7 +265,7 @@ def test_rows_with_gaps_are_explained_for_models_that_know_them(name: str) -> No
     fcx = explainer(boosting(name), table, accepted)
     assert len(fcx.task_.train) == len(table)
     assert {f.missing for f in fcx.task_.schema} == {"kept"}
-    rows = refused(fcx, 25)
+    rows = refused(fcx, 12)
     answer = fcx.explain(rows)
     gaps = rows.isna().to_numpy()
     assert gaps.any()
@@ -275,9 +275,9 @@ def test_rows_with_gaps_are_explained_for_models_that_know_them(name: str) -> No
     assert "is missing" in answer.frame["noted"].dropna().iloc[0]
     backwards = fcx.explain(rows.iloc[::-1])
     pd.testing.assert_frame_equal(backwards.answers, answer.answers.iloc[::-1].reset_index(drop=True))
-    alone = pd.concat([fcx.explain(rows.iloc[[i]]).answers for i in range(5)], ignore_index=True)
+    alone = pd.concat([fcx.explain(rows.iloc[[i]]).answers for i in range(3)], ignore_index=True)
     assert alone.astype(object).where(alone.notna(), None).to_numpy().tolist() == [
-        line for line, place in zip(_listed(answer), answer.place.tolist(), strict=True) if place < 5
+        line for line, place in zip(_listed(answer), answer.place.tolist(), strict=True) if place < 3
     ]
 
 
@@ -376,7 +376,7 @@ def test_the_generator_trains_and_draws_beside_gaps() -> None:
     table, accepted = people(150, gaps=0.1)
     task = Task(table, pipeline(imputed=True).fit(table, accepted), target=1, rules="age' <= 80 or age' == age")
     fcx = FCx(schedule=Schedule(epochs=1)).fit(task)
-    rows = refused(fcx, 8)
+    rows = refused(fcx, 4)
     assert rows["job"].isna().any()
     asked = fcx.set_params(oracle="model").explain(rows)
     fcx.set_params(oracle="auto")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,7 +43,7 @@ from proving import BOX_RULES, WIDE_RULES, a_task, rows_of, some_rows, truth_of
 from rule_texts import rule_texts, small_schemas
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning", "ignore::UserWarning")
-calm = examples(2, suppress_health_check=list(HealthCheck))
+calm = examples(4, few=1, suppress_health_check=list(HealthCheck))
 
 CATEGORIES, NUMBERS = ["c", "d", "o", "p"], ["a", "b b"]
 
@@ -91,6 +93,12 @@ def columns(kind: str, seed: int) -> ColumnTransformer:
     )
 
 
+@cache
+def decided_by(kind: str, classes: int = 2) -> Task:
+    """A task of such a model, without rules."""
+    return a_task(LITTLE, fitted(LITTLE, kind, 7, classes), "", target=classes - 1)
+
+
 def fitted(schema: Schema, kind: str, seed: int, classes: int = 2) -> Pipeline:
     """A model that gives the last class to few rows, which other features than one make so."""
     generator, table = np.random.default_rng(seed), rows_of(schema)
@@ -123,7 +131,7 @@ TIGHT = (
 @pytest.mark.parametrize("kind", MODELS)
 def test_tight_rules_are_decided_as_brute_force_decides_them(kind):
     table = rows_of(LITTLE)
-    task = Task(table, fitted(LITTLE, kind, 7), schema=LITTLE, target=1)
+    task = decided_by(kind)
     good = table[task.predict(table) == 1].reset_index(drop=True)
     rows = table[task.refused(table)].sample(50, random_state=1)
     before = rows.iloc[np.repeat(np.arange(50), len(good))].reset_index(drop=True)
@@ -190,13 +198,13 @@ def test_a_proof_does_not_depend_on_the_company_of_a_row(schema, rules, seed):
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_scores_read_are_the_models_own_on_every_legal_row(kind):
     for classes in (2, 3) if kind != "exponential" else (2,):
-        model, table = fitted(LITTLE, kind, 3, classes), rows_of(LITTLE)
-        trees, notes = own_trees(a_task(LITTLE, model, "", target=classes - 1))
+        task, table = decided_by(kind, classes), rows_of(LITTLE)
+        trees, notes = own_trees(task)
         assert notes == ()
         scores = trees.trees.sums(trees.columns(table)) + trees.base
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares = scores if trees.shares else odds / odds.sum(axis=1, keepdims=True)
-        assert np.allclose(shares, model.predict_proba(table), atol=1e-6)
+        assert np.allclose(shares, task.classifier.answer.model.predict_proba(table), atol=1e-6)
 
 
 def little(model, rules="") -> Task:

@@ -122,7 +122,7 @@ def test_where_one_change_does_the_answer_is_the_cheapest_one(kind):
 @pytest.mark.parametrize("kind", ["paper", "logistic", "boosting"])
 def test_the_fewest_changes_are_two_where_two_suffice(kind):
     problem = task(kind)
-    rows = refused(problem, 6)
+    rows = refused(problem, 4)
     changes = Search(problem, prefer="fewest").explain(rows).checks.changes
     one, two = (
         np.isfinite(cheapest(problem, rows, list(itertools.combinations(SCHEMA.mutable, size)))) for size in (1, 2)
@@ -163,7 +163,7 @@ def test_budget_is_kept_and_counted(kind):
     assert answer.effort.calls <= 1_002 * len(rows)
 
 
-@examples(3)
+@examples(3, few=2)
 @given(st.data())
 @pytest.mark.parametrize("kind", ["mlp", "boosting"])
 @pytest.mark.parametrize("prefer", ["sparse", "plausible"])

@@ -347,16 +347,16 @@ def test_a_receipt_that_was_shown_survives_a_kill(fcx, tmp_path):
             shown.extend(json.load(urllib.request.urlopen(request, timeout=60))["receipts"])
 
     ask(20)
-    threads = [threading.Thread(target=ask, args=(hours,)) for hours in range(21, 41)]
+    threads = [threading.Thread(target=ask, args=(hours,)) for hours in range(21, 31)]
     for thread in threads:
         thread.start()
-    while len(shown) < 5:
+    while len(shown) < 3:
         time.sleep(0.005)
     server.kill()
     for thread in threads:
         thread.join()
     store = Store(tmp_path / "a.db")
-    assert len(shown) >= 5
+    assert len(shown) >= 3
     for receipt in shown:
         assert store.receipt(receipt["id"]) == receipt
     assert held_against(fcx.task_, store.receipt(shown[-1]["id"])).holds

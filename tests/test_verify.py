@@ -31,7 +31,7 @@ from fcxplain.explanation.files.parquet import KEY, write_answers
 from fcxplain.explanation.files.verification import Verification, verify
 from fcxplain.overrides import Overrides, as_table
 
-ROWS = loans.table(60, seed=5)
+ROWS = loans.table(30, seed=5)
 TASK = loans.task()
 FOUND = plain_answers.explain(TASK, ROWS, k=2)
 
@@ -87,8 +87,8 @@ def test_a_file_as_it_was_written_passes(path):
     found = verify(TASK, ROWS, path)
     assert found.passed
     assert found.differences == ()
-    assert (found.rows, found.answers, dict(found.counts)) == (60, len(FOUND.answers), FOUND.counts)
-    assert "60 rows" in str(found)
+    assert (found.rows, found.answers, dict(found.counts)) == (30, len(FOUND.answers), FOUND.counts)
+    assert "30 rows" in str(found)
     assert "everything that was recomputed agrees" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["passed"] is True
 
@@ -471,9 +471,11 @@ def with_metadata(path: Path, **entries: bytes | None) -> None:
     pq.write_table(table.replace_schema_metadata({k: v for k, v in told.items() if v is not None}), path)
 
 
-@pytest.mark.parametrize("key", [None, SECRET], ids=["without key", "with key"])
-@pytest.mark.parametrize("kind", FORGED)
-def test_what_cannot_be_computed_again_is_told_by_the_digest(kind, key, path):
+@pytest.mark.parametrize(
+    ("kind", "key"), [(kind, None) for kind in FORGED] + [(kind, SECRET) for kind in list(FORGED)[:2]]
+)
+def test_what_cannot_be_computed_again_is_told_by_the_digest(kind, key, tmp_path):
+    path = tmp_path / "answers.parquet"
     write_answers(WITNESS, path, key=key)
     assert verify(TASK, ROWS, path, key=key).passed
     told = digest_of(path)
@@ -617,8 +619,8 @@ def test_a_key_that_can_be_none_is_refused(key, path):
 
 @pytest.mark.parametrize(
     "labels",
-    [pd.date_range("2024-01-01", periods=60, unit=u) for u in ("s", "ms", "us", "ns")]
-    + [pd.RangeIndex(60), pd.Index(np.arange(60) / 8), pd.MultiIndex.from_product([["a"], range(60)])],
+    [pd.date_range("2024-01-01", periods=30, unit=u) for u in ("s", "ms", "us", "ns")]
+    + [pd.RangeIndex(30), pd.Index(np.arange(30) / 8), pd.MultiIndex.from_product([["a"], range(30)])],
     ids=["s", "ms", "us", "ns", "whole", "fractions", "pairs"],
 )
 def test_labels_of_any_kind_have_a_digest(labels, path):
@@ -644,10 +646,10 @@ def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
     assert {"verified", "best_effort", "impossible"} <= whole.counts.keys()
     whole.to_parquet(tmp_path / "whole.parquet", key=SECRET)
     read_answers(tmp_path / "whole.parquet", task).to_parquet(tmp_path / "again.parquet", key=SECRET)
-    for chunk in (4, 25):
+    for chunk in (9,):
         fcx.explain_file(tmp_path / "rows.parquet", tmp_path / f"{chunk}.parquet", chunk=chunk, key=SECRET, **wishes)
     parts = []
-    for name in ("whole", "again", "4", "25"):
+    for name in ("whole", "again", "9"):
         file = tmp_path / f"{name}.parquet"
         assert verify(task, rows, file, overrides=own, key=SECRET).passed
         parts.append(json.loads(digest_of(file))["parts"])
