@@ -87,7 +87,7 @@ def _place(error: Exception) -> str:
 
 # Repeating recorded runs. With the same code, settings and seeds, the remaining difference is rounding: torch and its
 # matrix products choose their instructions by the machine, which changes the order of sums, and training amplifies the
-# last digit. So figures that depend on a network trained in single precision may differ between machines.
+# last digit. `fcxplain bench` makes them choose alike (`SAME_ROUNDING` in `cli/bench.py`).
 
 # Timings are not compared.
 TIMES = ("rows_per_second",)

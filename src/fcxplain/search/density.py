@@ -186,6 +186,10 @@ def _nearest_part(queries: Floats, points: Floats, offset: Floats, k: int, own: 
         squared[squared == 0.0] = np.inf
     if k < len(points):
         near = np.argpartition(squared, k - 1, axis=1)[:, :k]
+        # Which of several points at the same distance comes first must not depend on the processor.
+        last = np.take_along_axis(squared, near[:, -1:], axis=1)
+        tied = np.flatnonzero((squared <= last).sum(axis=1) > k)
+        near[tied] = np.argsort(squared[tied], axis=1, kind="stable")[:, :k]
     else:
         near = np.tile(np.arange(len(points)), (len(queries), 1))
     held = np.take_along_axis(squared, near, axis=1)

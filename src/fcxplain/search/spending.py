@@ -81,6 +81,8 @@ class Account:
     """Rows that the model has really evaluated: a candidate shared by several rows is queried once."""
     stage: int = 0
     """The calls up to which the present stage of the search goes, whatever the limit of a row."""
+    goes_on: Bools | None = None
+    """Rows that have another stage before them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,12 @@ class Spending:
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
         return self.deadline < np.inf and time.monotonic() > self.deadline
+
+    @property
+    def is_last(self) -> Bools:
+        """Rows for which this is the last stage of the search."""
+        goes_on = self.account.goes_on
+        return np.full(len(self.rows), True) if goes_on is None else ~goes_on[self.rows]
 
     @property
     def limit(self) -> Codes:

@@ -127,8 +127,8 @@ def is_proved_early(batch: Batch, found: Found) -> Bools:
 
 
 def is_proved_late(batch: Batch, found: Found) -> Bools:
-    """All rows, if it is any other model: a proof may have to query it."""
-    return ~is_proved_early(batch, found)
+    """Rows in their last stage, if it is any other model: a proof may have to query it."""
+    return batch.spending.is_last & ~is_proved_early(batch, found)
 
 
 def proof(batch: Batch, found: Found) -> Candidates:
@@ -234,6 +234,7 @@ class StepRunner:
         pool, nearly, memory, allowed = batch.nothing(), batch.nothing(), batch.memory, account.limit
         for number, (limit, moves) in enumerate(self._stages(allowed)):
             account.limit, account.stage, account.refused[rows] = np.minimum(allowed, limit), limit, False
+            account.goes_on = allowed > limit
             part = replace(batch.of(rows), moves=moves)
             known = pool.of(rows)
             # The stage before may have had no queries left to improve what it found last.
