@@ -58,6 +58,8 @@ class Model:
     about: str = ""
     named: bool = False
     """Whether the task must be told the classes."""
+    coarse: float = 1e-5
+    """How far its probabilities may be off where a least probability is asked for."""
 
     def answers(self, table: pd.DataFrame) -> list[Any]:
         """The class of each row."""
@@ -481,7 +483,8 @@ def torch_model(
         lead = np.abs(p[:, 1] - edge) if len(classes) == 2 else np.diff(np.sort(p, axis=1)[:, -2:], axis=1)[:, 0]
         return lead <= 10 * rounding * max(min(edge, 1.0), 1e-3)
 
-    return Model(module, ask, classes, threshold, decide, near, f"{end} {dtype} {sizes}", named=True)
+    coarse = max(1e-5, PRECISIONS[dtype])
+    return Model(module, ask, classes, threshold, decide, near, f"{end} {dtype} {sizes}", named=True, coarse=coarse)
 
 
 def _pair(out: np.ndarray) -> np.ndarray:

@@ -124,7 +124,7 @@ class Problem:
         """Rows so near to the model's boundary that its own rounding decides."""
         near = np.zeros(count(columns), dtype=bool)
         if self.least is not None:
-            near |= np.abs(self._shown(columns, self._score).astype(float) - self.least) < 1e-5
+            near |= np.abs(self._shown(columns, self._score).astype(float) - self.least) < self.model.coarse
         if not self.model.classes:
             said = self.answers(columns).astype(float)
             near |= np.min([np.abs(said - b) for b in self.bounds], axis=0) <= 1e-9 * (1 + np.abs(said))

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ...classifier.protocol import BLOCK
+from ...classifier.protocol import BLOCK, roundoff
 from ...classifier.reading.networks import EXTREME
 from ...classifier.rows import legal_codes
 from ...classifier.torch_modules import LogProbabilities, evaluating, like_parameters
 from ..space import Codes, Floats, SearchSpace
 from .code_models import TABLE, SummedCodes
-from .codes import LEAST, MUCH, PROBES, CodeOracle
+from .codes import LEAST, MUCH, PROBES, TIE, CodeOracle
 from .oracle import FAR
 
 
@@ -94,7 +94,9 @@ def _seen_rounding(space: SearchSpace, model: NetworkCodes) -> float:
     # Only differences between logits matter; those from the highest are enough.
     exact, own = (logits - logits[np.arange(len(codes)), exact.argmax(axis=1), None] for logits in (exact, own))
     near = np.abs(exact) < (FAR if _squashes(module) else np.inf)
-    return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)) / task.classifier.unit)
+    # In double precision, candidates nearer to the border are surely on their side too.
+    least = TIE if roundoff(module) < TIE else LEAST
+    return max(least, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)) / task.classifier.unit)
 
 
 def _squashes(module: nn.Module) -> bool:
