@@ -194,6 +194,16 @@ def test_a_larger_budget_never_gives_a_costlier_answer(make):
     assert np.isfinite(last).all()
 
 
+@pytest.mark.parametrize("budget", [1, 31, 32, 1_000])
+def test_a_row_that_the_rules_leave_nothing_is_impossible_whatever_the_budget(budget):
+    task = Task(people(300), chance, schema=SCHEMA, rules="age' >= age + 40", target="yes", classes=("no", "yes"))
+    rows = people(300)
+    answer = Search(task, oracle="model", budget=budget).explain(rows)
+    stuck = rows["age"] + 40 > SCHEMA["age"].high
+    assert 0 < stuck.sum() < len(rows)
+    assert (answer.row_status[stuck] == "impossible").all()
+
+
 def test_a_later_stage_recalls_the_replies_of_earlier_ones_and_nothing_else():
     rng = np.random.default_rng(0)
     row, codes = rng.integers(0, 5, 300), rng.integers(-1, 4, (300, 4))

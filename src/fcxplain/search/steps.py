@@ -127,8 +127,8 @@ def is_proved_early(batch: Batch, found: Found) -> Bools:
 
 
 def is_proved_late(batch: Batch, found: Found) -> Bools:
-    """Rows in their last stage, if it is any other model: a proof may have to query it."""
-    return batch.spending.is_last & ~is_proved_early(batch, found)
+    """Rows that no later stage follows, if it is any other model: a proof may have to query it."""
+    return (batch.spending.is_last | ~found.possible) & ~is_proved_early(batch, found)
 
 
 def proof(batch: Batch, found: Found) -> Candidates:
