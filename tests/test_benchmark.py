@@ -497,16 +497,21 @@ def test_without_rules_a_method_is_fitted_to_none_and_judged_by_all():
     assert given.key != none.key
 
 
-def test_tables_with_and_without_rules_stand_apart(tmp_path: Path):
-    def of(method: str, given: str, success: float) -> Result:
-        return line(job=Job("adult", method, "unary", given=given), figures={"success": success})
+def test_tables_with_and_without_rules_and_of_other_black_boxes_stand_apart(tmp_path: Path):
+    def of(method: str, given: str, success: float, box: str = "paper") -> Result:
+        return line(job=Job("adult", method, "unary", given=given, classifier=box), figures={"success": success})
 
     lines = [of("fcx", "own", 100.0), of("ceils", "own", 94.0), of("cem", "own", 2.0)]
     lines += [of("fcx", "none", 5.0), of("ceils", "none", 0.0)]
-    page = tmp_path / "page.md"
-    page.write_text("<!-- success -->\n<!-- end -->\n<!-- success without rules -->\n<!-- end -->\n")
+    lines += [of("fcx", "own", 99.0, "mlp"), of("ceils", "own", 77.0, "mlp")]
+    names, page = ("success", "success without rules", "success with other black boxes"), tmp_path / "page.md"
+    page.write_text("".join(f"<!-- {name} -->\n<!-- end -->\n" for name in names))
     write_report(lines, tmp_path, pictures=False, pages=[page])
-    own_rules, without = page.read_text().split("<!-- success without rules -->")
+    own_rules, without, other = page.read_text().split("<!-- success with")
+    assert "| adult, unary |" in own_rules
+    assert "77.0" not in own_rules + without
+    assert "| method | adult, mlp, unary |" in other
+    assert "| ceils | 77.0 |" in other
     assert "| ceils | 94.0 |" in own_rules
     assert "| ceils | 0.0 |" in without
     # It knows no rules, so that it is the same in both.

@@ -12,6 +12,7 @@ from .markdown import legend, measures, number, table
 from .summary import Runs, Setup, grouped, place, sizes_of
 
 ENOUGH = 95.0
+PAPER = "paper"
 OURS = "fcx"
 TOLD = {
     "own": "each method given those that it supports",
@@ -143,7 +144,7 @@ def _against_paper(groups: Sequence[Beside]) -> str:
 
 def _held_against(run: Runs) -> Iterator[tuple[str, ...]]:
     """One line for each such row: the paper's figures, in bold where they are better, and ours."""
-    if run.setup.classifier != "paper" or run.given != "own":
+    if run.setup.classifier != PAPER or run.given != "own":
         return
     for method in published.methods(run.setup.data):
         if (run.published(method, "validity") or 0.0) < ENOUGH:
@@ -161,13 +162,15 @@ def tables(runs: Sequence[Runs]) -> dict[str, str]:
     """Tables by name, for pages that have a place for them; see `report.fill`."""
     groups = besides(runs)
     every = [group for group in groups if OURS in group.runs and group.others]
-    compared, without = ([group for group in every if group.given == given] for given in ("own", "none"))
+    own, without = ([group for group in every if group.given == given] for given in ("own", "none"))
+    compared, other = ([group for group in own if (group.setup.classifier == PAPER) is same] for same in (True, False))
     found = {
         "success without rules": _of_methods(without, "success", digits=1),
         "success": _of_methods(compared, "success", digits=1),
+        "success with other black boxes": _of_methods(other, "success", digits=1),
         "changes": _of_methods(compared, "sparsity", digits=2),
         "speed": _speed(compared),
-        "not ahead": not_ahead(compared),
+        "not ahead": not_ahead(own),
         "below the paper": below_paper(compared) if compared else "",
         "feasibility": reproduction.in_one_table(reproduction.published_runs(runs)),
         "parts": _of_parts([group for group in groups if group.given == "own"]),
@@ -188,7 +191,9 @@ def _of_methods(groups: Sequence[Beside], figure: str, *, digits: int) -> str:
         (name, *(group.runs[name].of(figure).spread(digits) if name in group.runs else "" for group in groups))
         for name in _methods(groups)
     ]
-    return table(("method", *(f"{group.setup.data}, {group.rules}" for group in groups)), lines) if groups else ""
+    boxes = ("" if group.setup.classifier == PAPER else f", {group.setup.classifier}" for group in groups)
+    heads = (f"{group.setup.data}{box}, {group.rules}" for group, box in zip(groups, boxes, strict=True))
+    return table(("method", *heads), lines) if groups else ""
 
 
 def _of_parts(groups: Sequence[Beside]) -> str:
